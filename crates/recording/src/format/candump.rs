@@ -13,6 +13,9 @@
 //! Written are 6 decimals if the time is a whole number of microseconds, else 9, and the seconds
 //! with at least 10 digits, as candump does. A blank in the name of an interface becomes `_`.
 //!
+//! A last line without its line feed was cut if it is malformed. If it was cut between two bytes of data, nothing tells, and it is a
+//! shorter frame.
+//!
 //! An error report keeps its class and data. Whether its identifier word also had the flags of an
 //! extended or remote frame is not part of the notation and is lost.
 

@@ -35,6 +35,8 @@ pub enum Reason {
     Flags,
     /// A data byte is not two hex digits.
     Data,
+    /// Data bytes, and the flag of a remote frame in the identifier (bit 30).
+    RemoteData,
     /// Something follows that does not belong.
     Trailing,
     /// The parts are readable but make no legal frame.
@@ -51,6 +53,10 @@ impl fmt::Display for Reason {
             Self::Separator => "`#` is missing after the identifier",
             Self::Flags => "CAN FD needs one hex digit of flags after `##`",
             Self::Data => "a data byte needs two hex digits",
+            Self::RemoteData => {
+                "a remote frame has no data: bit 30 of the identifier says that this is one; clear it, or write \
+                 `R` in place of the data"
+            }
             Self::Trailing => "nothing may follow the data",
             Self::Frame(error) => return error.fmt(f),
         })
@@ -159,6 +165,9 @@ pub fn parse(text: &[u8]) -> Result<Frame, NotationError> {
             data[len] = high << 4 | low;
             len += 1;
             at += 2;
+        }
+        if fd_flags.is_none() && can_id & RTR_FLAG != 0 && len > 0 {
+            return fail(data_at, Reason::RemoteData);
         }
         // eight digits with the error flag cannot be CAN FD, three digits cannot exceed 0x7ff
         let offset =
@@ -364,6 +373,9 @@ mod tests {
             ("123#11223", 9, Data),
             ("123#11g2", 6, Data),
             ("123#11 22", 6, Trailing),
+            ("40000123#11", 9, RemoteData),
+            ("C0000123#1122334455667788_9", 9, RemoteData),
+            ("40000123##011", 11, Frame(FrameError::RemoteFd)),
             ("123#.11", 4, Trailing),
             ("123#R2x", 6, Data),
             ("123#R9", 5, Frame(FrameError::ClassicalTooLong(9))),
