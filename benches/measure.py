@@ -10,8 +10,8 @@ the rounds; where a cell has one number, its least and greatest stand behind it.
     <!-- bench NAME: COMMIT, MACHINE -->
     <!-- end of bench -->
 
-Every table of that kind must be one of BENCHES, and the other way round. Let nothing else run: the load of the machine
-before the run is told, and must be below half of its processors with --write.
+Every table of that kind must be one of BENCHES, and the other way round. Let nothing else run: the load of the machine is
+told before the build, which is a load itself, and before the run, and must be below half of its processors with --write.
 """
 
 import argparse
@@ -129,11 +129,26 @@ def machine():
     return ", ".join(parts)
 
 
+def look_at_load(when, must_be_quiet):
+    """Tells the load of the last minute, which a run that is written must not have."""
+    load = os.getloadavg()[0]
+    print(f"load before the {when}: {load:.2f}", file=sys.stderr)
+    if must_be_quiet and load > os.cpu_count() / 2:
+        raise Failure(f"the machine is busy before the {when}; wait until nothing else runs, and begin again (what is built stays)")
+
+
+def rounds_of(text):
+    """How often each bench runs: at least once."""
+    if (rounds := int(text)) < 1:
+        raise ValueError
+    return rounds
+
+
 def main():
     """Runs, and prints or writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the tables into docs/performance.md")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each bench runs")
+    parser.add_argument("--rounds", type=rounds_of, metavar="N", default=3, help="how often each bench runs")
     parser.add_argument("name", nargs="*", help="only these benches")
     arguments = parser.parse_args()
     document = DOCUMENT.read_text()
@@ -143,11 +158,9 @@ def main():
     names = arguments.name or list(BENCHES)
     if unknown := set(names) - set(BENCHES):
         raise Failure(f"there is no bench {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
+    look_at_load("build", arguments.write)
     programs = build()
-    load = os.getloadavg()[0]
-    print(f"load before the run: {load:.2f}", file=sys.stderr)
-    if arguments.write and load > os.cpu_count() / 2:
-        raise Failure("the machine is busy; wait until nothing else runs")
+    look_at_load("run", arguments.write)
     rounds = {name: [] for name in names}
     for number in range(arguments.rounds):
         for name in names:
@@ -164,6 +177,6 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except Failure as failure:
+    except (Failure, OSError) as failure:
         print(failure, file=sys.stderr)
         sys.exit(2)

@@ -30,3 +30,10 @@ class Merging(unittest.TestCase):
         for rounds in [[HEAD + "| a | 1 | 1 |", HEAD + "| b | 1 | 1 |"], ["nothing"] * 2]:
             with self.assertRaises(measure.Failure):
                 measure.merge(rounds)
+
+    def test_no_rounds_are_refused(self):
+        """Before anything is built."""
+        self.assertEqual(measure.rounds_of("1"), 1)
+        for text in ["0", "-1", "x"]:
+            with self.assertRaises(ValueError):
+                measure.rounds_of(text)
