@@ -6,11 +6,13 @@
 A case is one of benches/instructions.rs. Each runs in a process of its own: a first time to warm up, then counted. The
 table has, for each case, instructions per operation and of which functions they are. Without --write, a case that differs
 from its line by more than 2 % in either direction is an error, and so is one that the table lacks or has beside. With
---write, the lines of the cases are written anew: in the commit that means it.
+--write, the lines of the cases are written anew: in the commit that means it. Exit codes: 0 all is as the table says, 1 it
+is not, 2 an error.
 """
 
 import argparse
 import concurrent.futures
+import os
 import pathlib
 import re
 import subprocess
@@ -28,10 +30,15 @@ HEAD = """\
 # Instructions per operation of the hot paths (benches/instructions.rs), and of which functions they are.
 # Written by `python3 tests/instructions/count.py --write`; compared by `python3 tests/instructions/count.py`.
 """
+REWRITE = "write all of it anew with --write"
 
 
 class Failure(Exception):
     """What is wrong, for people."""
+
+
+class Difference(Failure):
+    """What is not as the table says."""
 
 
 def build():
@@ -41,8 +48,7 @@ def build():
     built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if built.returncode != 0:
         raise Failure("benches/instructions.rs does not compile")
-    found = re.findall(r'"executable":"([^"]*/instructions)"', built.stdout)
-    return found[-1]
+    return re.findall(r'"executable":"([^"]*/instructions)"', built.stdout)[-1]
 
 
 def compiler():
@@ -79,9 +85,12 @@ def count(program, case, operations):
         out = pathlib.Path(folder) / "out"
         command = ["valgrind", "--quiet", "--tool=callgrind", f"--callgrind-out-file={out}", "--compress-strings=no"]
         command += ["--compress-pos=no", "--collect-atstart=no", "--toggle-collect=instructions::measured*"]
-        done = subprocess.run([*command, program, case], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise Failure(f"{case}: callgrind failed: {done.stderr.strip()[-500:]}")
+        try:
+            done = subprocess.run([*command, program, case], capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            raise Failure("there is no valgrind; install it, with such as `apt install valgrind`") from None
+        if done.returncode != 0 or not out.exists():
+            raise Failure(f"{case}: valgrind counted nothing: {done.stderr.strip()[-500:] or 'it does not say why'}")
         counts = parse(out.read_text())
     by_name = {}
     for function, instructions in counts.items():
@@ -103,15 +112,21 @@ def summed(by_name):
 
 def read_table(text):
     """Compiler, and functions by case."""
-    made_by, cases, case = None, {}, None
-    for line in text.splitlines():
+    made_by, sums, cases = None, {}, {}
+    for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("# rustc "):
             made_by = line[2:]
-        elif line and not line.startswith(("#", " ")):
-            case = cases.setdefault(line.split()[0], {})
-        elif line.startswith(" "):
-            part, name = line.strip().split(" ", 1)
-            case[name.strip()] = float(part)
+        elif (head := re.fullmatch(r"([^\s#]\S*) (\d+\.\d\d)", line)) and head[1] not in cases:
+            functions = cases[head[1]] = {}
+            sums[head[1]] = float(head[2])
+        elif cases and (part := re.fullmatch(r" +(-?\d+\.\d\d) (\S.*)", line)) and part[2] not in functions:
+            functions[part[2]] = float(part[1])
+        elif line and not line.startswith("#"):
+            raise Failure(f"{TABLE.name}:{number}: this is no line of the table: `{line}`; {REWRITE}")
+    for case, functions in cases.items():
+        # Each is rounded.
+        if abs(sum(functions.values()) - sums[case]) > 0.01 * len(functions):
+            raise Failure(f"{TABLE.name}: the functions of {case} do not make {sums[case]:.2f}; {REWRITE}")
     return made_by, cases
 
 
@@ -139,15 +154,24 @@ def difference(case, old, new):
 
 def measured(program, wanted):
     """Functions by case, of all cases or of those that are wanted."""
-    listed = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout
-    cases = {name: int(operations) for name, operations in map(str.split, listed.splitlines())}
+    try:
+        listed = subprocess.run([program, "--list"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    except OSError as error:
+        raise Failure(f"{program} does not run: {error.strerror}; without --program, it is built") from None
+    cases = {name: int(operations) for name, operations in re.findall(r"^(\S+) (\d+)$", listed, re.MULTILINE)}
+    if not cases:
+        raise Failure(f"{program} --list names no cases; it must be benches/instructions.rs, compiled")
     for name in wanted:
         if name not in cases:
             raise Failure(f"there is no case `{name}`; the cases are {', '.join(sorted(cases))}")
     chosen = {name: cases[name] for name in wanted} or cases
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         counts = {name: pool.submit(count, program, name, operations) for name, operations in chosen.items()}
-        return {name: summed(of.result()) for name, of in counts.items()}, set(cases)
+        try:
+            return {name: summed(of.result()) for name, of in counts.items()}, set(cases)
+        finally:
+            # What is left after an error or Ctrl-C is not begun.
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def main():
@@ -157,14 +181,21 @@ def main():
     parser.add_argument("--write", action="store_true", help="write the lines of the cases")
     parser.add_argument("case", nargs="*", help="only these")
     arguments = parser.parse_args()
-    program = arguments.program or build()
-    new, known = measured(program, arguments.case)
     version = compiler()
-    made_by, old = read_table(TABLE.read_text()) if TABLE.exists() else (version, {})
+    is_anew = arguments.write and not arguments.case
+    made_by, old = (version, {}) if is_anew or not TABLE.exists() else read_table(TABLE.read_text(errors="replace"))
+    if arguments.write and made_by != version:
+        raise Failure(f"the table is of {made_by}, and this is {version}; {REWRITE}")
+    new, known = measured(arguments.program or build(), arguments.case)
     if arguments.write:
-        kept = {name: functions for name, functions in old.items() if name in known and made_by == version}
-        TABLE.write_text(written(version, {**kept, **new}))
-        return 0
+        kept = {name: functions for name, functions in old.items() if name in known}
+        fresh = TABLE.with_suffix(".new")
+        try:
+            fresh.write_text(written(version, {**kept, **new}))
+            fresh.replace(TABLE)
+        finally:
+            fresh.unlink(missing_ok=True)
+        return
     beside = set() if arguments.case else set(old) - known
     said = [f"{name}: the table has no such line; write it with --write" for name in sorted(set(new) - set(old))]
     said += [f"{name}: there is no such case any more; write the table with --write" for name in sorted(beside)]
@@ -173,14 +204,17 @@ def main():
         said.append("If that is meant: python3 tests/instructions/count.py --write, in the same commit")
         if made_by != version:
             said.append(f"The table is of {made_by}, and this is {version}: that alone may be the reason")
-        raise Failure("\n".join(said))
-    print(f"{len(new)} cases, each within {TOLERANCE:.0%} of its line")
-    return 0
+        raise Difference("\n".join(said))
+    # Without a buffer, so that a full disk is told here.
+    os.write(1, f"{len(new)} cases, each within {TOLERANCE:.0%} of its line\n".encode())
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
-    except Failure as failure:
+        main()
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        sys.exit(130)
+    except (Failure, OSError, subprocess.SubprocessError) as failure:
         print(failure, file=sys.stderr)
-        sys.exit(1)
+        sys.exit(1 if isinstance(failure, Difference) else 2)

@@ -1,5 +1,11 @@
 """What is read of callgrind, and what is said of a difference."""
 
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import count
@@ -27,6 +33,53 @@ class Counting(unittest.TestCase):
         """With the compiler and all cases."""
         cases = {"b/c": {"f<a, b>": 2.5, "others": 0.25}, "a": {"others": 1.0}}
         self.assertEqual(count.read_table(count.written("rustc 1", cases)), ("rustc 1", cases))
+
+    def test_a_table_that_is_none_is_refused(self):
+        """By the number of the line, or the case."""
+        for text, place in [
+            ("a 1.00\n<<<<<<< HEAD\n", "table.txt:2: "),
+            ("a 1.00\n1.00 others\n", "table.txt:2: "),
+            ("a 1.00\n      1.00\n", "table.txt:2: "),
+            ("a inf\n       inf others\n", "table.txt:1: "),
+            ("a 1.00\n      1.00 f\n      0.00 f\n", "table.txt:3: "),
+            ("a 1.00\n      1.00 f\na 1.00\n      1.00 f\n", "table.txt:3: "),
+            ("      1.00 f\n", "table.txt:1: "),
+            ("\ufffd\n", "table.txt:1: "),
+            ("a 1.00\n", "table.txt: the functions of a "),
+            ("a 9.00\n      1.00 f\n", "table.txt: the functions of a "),
+        ]:
+            with self.assertRaises(count.Failure, msg=text) as raised:
+                count.read_table(text)
+            self.assertIn(place, str(raised.exception))
+            self.assertNotIsInstance(raised.exception, count.Difference)
+
+    def run_script(self, *arguments, path=None):
+        """Exit code, and what stands in stderr."""
+        environment = {**os.environ, "PATH": path or os.environ["PATH"]}
+        command = [sys.executable, count.__file__, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        return done.returncode, done.stderr
+
+    def test_what_is_missing_is_told_in_one_line(self):
+        """A program that lists nothing, one that is not there, no valgrind, one that does nothing; never a traceback."""
+        with tempfile.TemporaryDirectory() as folder:
+            tools = pathlib.Path(folder) / "tools"
+            tools.mkdir()
+            program = pathlib.Path(folder) / "program"
+            for file, line in [(program, "a/b 1"), (tools / "rustc", "rustc 0")]:
+                file.write_text(f"#!/bin/sh\necho {line}\n")
+                file.chmod(0o755)
+            lists_nothing = (shutil.which("true"), "names no cases")
+            without = [(str(program), "no valgrind"), (f"{folder}/nothing", "does not run"), lists_nothing]
+            for compiled, reason in without:
+                code, said = self.run_script("--write", "--program", compiled, path=str(tools))
+                self.assertEqual((code, said.count("\n"), reason in said), (2, 1, True), said)
+            (tools / "valgrind").symlink_to(shutil.which("true"))
+            code, said = self.run_script("--write", "--program", str(program), path=str(tools))
+            self.assertEqual((code, said.count("\n"), "counted nothing" in said), (2, 1, True), said)
+            # Nor do the cases of another compiler go.
+            code, said = self.run_script("--write", "--program", str(program), "a/b", path=str(tools))
+            self.assertEqual((code, said.count("\n"), "the table is of rustc" in said), (2, 1, True), said)
 
     def test_two_percent_in_either_direction(self):
         """A case may differ by so much, and the functions that changed most are named."""
