@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use candor_diagnostics::Findings;
 use candor_engine::counters::Outcome;
-use candor_engine::{BusIndex, Engine, Filter, Forward, Passage};
+use candor_engine::{BusIndex, Engine, Filter, Forward, Passage, Table};
 use candor_events::afb::Api;
 use candor_events::binary::Encoding;
 use candor_events::{Batch, Format, Hub, Pattern, Subscriber};
@@ -24,8 +24,9 @@ use candor_lab::campaign::{self, Options};
 use candor_lab::simulate::{self, Unwatched};
 use candor_queue::user::Config;
 use candor_queue::{Acceptance, Bands, ByPriority, Egress, Fifo, Policy, User, spsc};
-use candor_recording::Statistics;
+use candor_recording::{InterfaceIndex, Record, Statistics};
 use candor_signals::Database;
+use candor_sim::tte;
 use candor_time::Nanos;
 use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG, SFF_MASK};
 use candor_wire::can::tunnel::{can2udp, cannelloni};
@@ -76,10 +77,21 @@ fn main() -> ExitCode {
 }
 
 fn cases() -> Vec<Case> {
-    [lengths(), decisions(), decoding(), recordings(), simulations(), events(), queues(), tunnels()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        lengths(),
+        decisions(),
+        edits(),
+        decoding(),
+        recordings(),
+        simulations(),
+        events(),
+        queues(),
+        heaps(),
+        tunnels(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn case(name: impl Into<String>, operations: u64, make: impl Fn() -> Work + 'static) -> Case {
@@ -98,6 +110,12 @@ fn mixed() -> Vec<Frame> {
         let id = spread.next() as u32;
         let can_id = if id & 1 == 0 { id >> 4 & SFF_MASK } else { id >> 1 & EFF_MASK | EFF_FLAG };
         (can_id, (spread.next() % 9) as usize, None)
+    })
+}
+
+fn remote() -> Vec<Frame> {
+    frames(|spread| {
+        (spread.next() as u32 & SFF_MASK | RTR_FLAG, (spread.next() % 9) as usize, None)
     })
 }
 
@@ -124,23 +142,27 @@ fn lengths() -> Vec<Case> {
     ]
 }
 
+/// An engine with these rules takes frames.
+fn handling(rules: &Table, frames: Vec<Frame>) -> Work {
+    let mut engine = Engine::new(rules);
+    Box::new(move || {
+        for frame in &frames {
+            let mut take = |copy: Forward<'_>| {
+                black_box(copy.frame);
+                Outcome::Handled
+            };
+            let passage = Passage::received_on(BusIndex(0));
+            engine.handle(Nanos::ZERO, BusIndex(0), black_box(frame), passage, &mut take);
+        }
+    })
+}
+
 /// What rules decide about a frame.
 fn decisions() -> Vec<Case> {
     type Filters = fn() -> Vec<Filter>;
     let decide = |name: &str, filters: Filters, frames: fn() -> Vec<Frame>| {
-        case(format!("decide/{name}"), FRAMES as u64, move || -> Work {
-            let mut engine = Engine::new(&table(filters().into_iter()));
-            let frames = frames();
-            Box::new(move || {
-                for frame in &frames {
-                    let mut take = |copy: Forward<'_>| {
-                        black_box(copy.frame);
-                        Outcome::Handled
-                    };
-                    let passage = Passage::received_on(BusIndex(0));
-                    engine.handle(Nanos::ZERO, BusIndex(0), black_box(frame), passage, &mut take);
-                }
-            })
+        case(format!("decide/{name}"), FRAMES as u64, move || {
+            handling(&table(filters().into_iter()), frames())
         })
     };
     let standard = || frames(|spread| (spread.next() as u32 & SFF_MASK, 8, None));
@@ -172,14 +194,44 @@ fn disjoint() -> Vec<Filter> {
     (0..2_048).step_by(8).map(|can_id| Filter { can_id, mask, inverted: false }).collect()
 }
 
-/// A database of 64 messages with eight signals of 8 bits each.
-fn database(scale: &str, has_names: bool) -> Database {
+/// Frames that are changed: as the kernel can, and with a counter and a CRC as AUTOSAR protects them.
+fn edits() -> Vec<Case> {
+    let edit = |name: &str, edit: &str| {
+        let edit = edit.to_owned();
+        case(format!("edit/{name}"), FRAMES as u64, move || {
+            let text = format!(
+                "[bus]\na = \"can0\"\nb = \"can1\"\n[[rule]]\nname = \"edits\"\nfrom = \"a\"\nto = \"b\"\n{edit}\n"
+            );
+            let (rules, findings) = candor_rules::file::parse("counted.toml", &text);
+            let rules = rules.unwrap_or_else(|| panic!("{findings}"));
+            handling(&rules, frames(|spread| (spread.next() as u32 & SFF_MASK, 8, None)))
+        })
+    };
+    let crc8 =
+        "crc8 = { from = 1, to = 7, into = 0, polynomial = 0x1D, init = 0xFF, final_xor = 0xFF }";
+    vec![
+        edit("set", "set = { id = \"0x321\", data = \"11 22 33 44 55 66 77 88\" }"),
+        edit("set_and_crc", &format!("set = {{ data = \"11 22 33 44 55 66 77 88\" }}\n{crc8}")),
+        edit("counter", "edit = [{ counter = { bit = 8, bits = 4 } }]"),
+        edit(
+            "counter_and_crc",
+            "edit = [{ e2e = { profile = 2, data_ids = \"00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F\" } }]",
+        ),
+    ]
+}
+
+/// A signal of 8 bits, one after the other.
+fn byte(number: usize, scale: &str) -> String {
+    format!(" : {}|8@1+ {scale}", 8 * number)
+}
+
+/// A database of 64 messages with eight signals; what a signal has, by its number.
+fn database(signal: impl Fn(usize) -> String, has_names: bool) -> Database {
     let mut text = "BU_: A\n".to_owned();
     for id in 0..64 {
-        let _ = write!(text, "\nBO_ {id} Message{id}: 8 A\n");
-        for signal in 0..8 {
-            let at = signal * 8;
-            let _ = writeln!(text, " SG_ Signal{signal} : {at}|8@1+ {scale} [0|0] \"rpm\" A");
+        let _ = write!(text, "\nBO_ {id} Message{id}: 64 A\n");
+        for number in 0..8 {
+            let _ = writeln!(text, " SG_ Signal{number}{} [0|0] \"rpm\" A", signal(number));
         }
     }
     for id in (0..64).filter(|_| has_names) {
@@ -197,10 +249,10 @@ fn database(scale: &str, has_names: bool) -> Database {
 
 /// The values of all signals of a frame.
 fn decoding() -> Vec<Case> {
-    let decode = |name: &str, scale: &'static str, has_names: bool| {
+    let decode = |name: &str, signal: fn(usize) -> String, frames: fn() -> Vec<Frame>| {
+        let has_names = name.ends_with("with_names");
         case(format!("decode/{name}"), FRAMES as u64, move || -> Work {
-            let database = database(scale, has_names);
-            let frames = frames(|spread| (spread.next() as u32 % 64, 8, None));
+            let (database, frames) = (database(signal, has_names), frames());
             Box::new(move || {
                 for frame in &frames {
                     let (_, values) = database.decode(black_box(frame)).expect("it is described");
@@ -215,43 +267,75 @@ fn decoding() -> Vec<Case> {
         })
     };
     vec![
-        decode("whole", "(1,0)", false),
-        decode("binary", "(0.25,0)", false),
-        decode("decimal", "(0.1,-40)", false),
-        decode("decimal_with_names", "(0.1,-40)", true),
+        decode("whole", |number| byte(number, "(1,0)"), of_64),
+        decode("decimal", |number| byte(number, "(0.1,-40)"), of_64),
+        decode("decimal_with_names", |number| byte(number, "(0.1,-40)"), of_64),
+        decode("big_endian", |number| format!(" : {}|8@0+ (1,0)", 8 * number + 7), of_64),
+        decode("over_nine_bytes", |number| format!(" : {}|64@1+ (1,0)", 56 * number + 4), fd_of_64),
+        decode(
+            "multiplexed",
+            |number| match number {
+                0 => " M : 0|1@1+ (1,0)".to_owned(),
+                _ => format!(" m{}{}", number % 2, byte(number, "(1,0)")),
+            },
+            of_64,
+        ),
     ]
 }
 
-/// Lines of candump, and what `candor log info` adds up of each.
+/// Frames with 64 identifiers.
+fn of_64() -> Vec<Frame> {
+    frames(|spread| (spread.next() as u32 % 64, 8, None))
+}
+
+fn fd_of_64() -> Vec<Frame> {
+    frames(|spread| (spread.next() as u32 % 64, 64, Some(1)))
+}
+
+/// A log of candump, of two interfaces, with so many decimals of a second.
+fn candump(frames: &[Frame], decimals: usize, end: &str) -> Vec<u8> {
+    let mut text = String::new();
+    for (number, frame) in frames.iter().enumerate() {
+        let seconds = 1_436_509_052 + number / 500;
+        let _ = write!(text, "({seconds}.{number:0decimals$}) can{} {frame}{end}", number % 2);
+    }
+    text.into_bytes()
+}
+
+/// The same frames as a capture.
+fn pcap() -> Vec<u8> {
+    let format = candor_recording::Format::by_name("pcap").expect("it is one");
+    let mut sink = candor_recording::Sink::new("counted", Vec::new(), format);
+    for (number, frame) in mixed().into_iter().enumerate() {
+        let (time_ns, interface) = (number as u64 * 1_000, InterfaceIndex(0));
+        let record = Record { time_ns, interface, direction: None, frame };
+        sink.write(&record, "can0").expect("it takes CAN");
+    }
+    sink.into_inner().expect("memory takes all")
+}
+
+/// What is read of recordings, and what `candor log info` adds up of each frame.
 fn recordings() -> Vec<Case> {
-    let log = || {
-        let mut text = String::new();
-        for (number, frame) in mixed().iter().enumerate() {
-            let _ = writeln!(
-                text,
-                "({}.{:06}) can{} {frame}",
-                1_436_509_052 + number / 500,
-                number,
-                number % 2
-            );
-        }
-        text
-    };
-    let read = move || -> Work {
+    let file = |content: Vec<u8>| {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("counted.log");
-        std::fs::write(&path, log()).expect("a file");
-        Box::new(move || {
-            let _kept = &folder;
-            let recording = candor_recording::open(&path, None).expect("it opens");
-            let lines = recording.inspect(|record| assert!(record.is_ok(), "it is malformed"));
-            assert_eq!(lines.count(), FRAMES);
+        let path = folder.path().join("counted");
+        std::fs::write(&path, content).expect("a file");
+        (folder, path)
+    };
+    let read = move |name: &str, content: fn() -> Vec<u8>| {
+        case(name, FRAMES as u64, move || -> Work {
+            let (folder, path) = file(content());
+            Box::new(move || {
+                let _kept = &folder;
+                let recording = candor_recording::open(&path, None).expect("it opens");
+                let records =
+                    recording.inspect(|record| assert!(record.is_ok(), "it is malformed"));
+                assert_eq!(records.count(), FRAMES);
+            })
         })
     };
     let add = move || -> Work {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("counted.log");
-        std::fs::write(&path, log()).expect("a file");
+        let (_folder, path) = file(candump(&mixed(), 6, "\n"));
         let recording = candor_recording::open(&path, None).expect("it opens");
         let records: Vec<_> = recording.map(|record| record.expect("it is right")).collect();
         let timing = Some(candor_wire::can::Timing {
@@ -264,8 +348,15 @@ fn recordings() -> Vec<Case> {
             black_box(statistics.frames());
         })
     };
-    let operations = FRAMES as u64;
-    vec![case("candump/read", operations, read), case("statistics/add", operations, add)]
+    vec![
+        read("candump/read", || candump(&mixed(), 6, "\n")),
+        read("candump/read_fd", || candump(&full_fd(), 6, "\n")),
+        read("candump/read_remote", || candump(&remote(), 6, "\n")),
+        read("candump/read_nine_decimals", || candump(&mixed(), 9, "\n")),
+        read("candump/read_cr_lf", || candump(&mixed(), 6, "\r\n")),
+        read("pcap/read", pcap),
+        case("statistics/add", FRAMES as u64, add),
+    ]
 }
 
 /// Frames of a simulated gateway.
@@ -294,7 +385,29 @@ fn simulations() -> Vec<Case> {
         simulate("host_half_load", board, "half"),
         simulate("host_one_at_a_time", board, "one-at-a-time"),
         simulate("host_flood", board, "flood"),
+        case("simulate/time_triggered", TIME_TRIGGERED, time_triggered),
     ]
+}
+
+const TIME_TRIGGERED: u64 = 1_000;
+
+/// Frames of a time-triggered flow through a switch, with a best-effort one that takes half of the link.
+fn time_triggered() -> Work {
+    struct Ended(u64);
+    impl tte::Observer for Ended {
+        fn record(&mut self, record: &tte::Record) {
+            self.0 += u64::from(record.fate.is_ok());
+        }
+    }
+    let text = include_str!("../examples/one-switch.tte.toml").replace("load = 0", "load = 50");
+    let (network, findings) = candor_tte::file::parse("counted.toml", &text);
+    let network = network.unwrap_or_else(|| panic!("{findings}"));
+    let flow = network.flows.iter().position(|flow| flow.name == "measured").expect("it has one");
+    Box::new(move || {
+        let (mut world, mut ended) = (tte::World::new(network.clone(), 1), Ended(0));
+        assert!(world.run(flow, TIME_TRIGGERED, &mut ended));
+        assert!(ended.0 > TIME_TRIGGERED, "{} frames", ended.0);
+    })
 }
 
 /// Events of frames and signals: created alone, and created, encoded and delivered.
@@ -303,7 +416,7 @@ fn events() -> Vec<Case> {
         out.extend((len as u32).to_be_bytes());
     }
     let hub = |has_signals: bool| {
-        let database = has_signals.then(|| database("(0.1,-40)", false));
+        let database = has_signals.then(|| database(|number| byte(number, "(0.1,-40)"), false));
         Hub::new(vec![candor_events::Bus { name: "car".into(), database }])
     };
     let publish = |hub: &mut Hub, frames: &[Frame]| {
@@ -311,7 +424,6 @@ fn events() -> Vec<Case> {
             hub.publish(0, number as u64 * 1_000, black_box(frame));
         }
     };
-    let of_64 = || frames(|spread| (spread.next() as u32 % 64, 8, None));
     let create = move || -> Work {
         let (mut hub, frames) = (hub(false), of_64());
         Box::new(move || publish(&mut hub, &frames))
@@ -342,6 +454,7 @@ fn events() -> Vec<Case> {
         ("json", Format::Afb(Api::LowCan)),
         ("cbor", Format::Binary(Encoding::Cbor)),
         ("msgpack", Format::Binary(Encoding::MessagePack)),
+        ("sse", Format::Sse),
         ("plain", Format::Plain),
     ];
     let mut cases = vec![case("event/created", FRAMES as u64, create)];
@@ -356,43 +469,45 @@ type Item = [u32; 4];
 const SLOTS: usize = 1_024;
 const BATCH: usize = 256;
 
-/// Inserts into queues that are half full, and extracts.
+/// Inserts into a queue that is half full, and extracts.
+fn queue<Q: 'static>(
+    name: &str,
+    make: impl Fn() -> Q + Copy + 'static,
+    put: impl Fn(&mut Q, u32, Item) + Copy + 'static,
+    take: impl Fn(&mut Q) -> Option<Item> + Copy + 'static,
+) -> [Case; 2] {
+    let keys = || {
+        let mut spread = Spread(1);
+        let keys: Vec<u32> = (0..BATCH).map(|_| spread.next() as u32 & SFF_MASK).collect();
+        keys
+    };
+    let half_full = move || {
+        let (mut queue, mut spread) = (make(), Spread(2));
+        (0..SLOTS / 2).for_each(|_| put(&mut queue, spread.next() as u32 & SFF_MASK, [1; 4]));
+        queue
+    };
+    let operations = BATCH as u64;
+    // The round before leaves as many as there is room for in this one.
+    [
+        case(format!("queue/{name}/insert"), operations, move || -> Work {
+            let (mut queue, keys) = (half_full(), keys());
+            Box::new(move || {
+                keys.iter().for_each(|&key| put(&mut queue, black_box(key), [key; 4]));
+            })
+        }),
+        case(format!("queue/{name}/extract"), operations, move || -> Work {
+            let mut queue = half_full();
+            Box::new(move || {
+                (0..BATCH).for_each(|_| {
+                    let _ = black_box(take(&mut queue));
+                });
+            })
+        }),
+    ]
+}
+
+/// Queues that take constant time.
 fn queues() -> Vec<Case> {
-    fn queue<Q: 'static>(
-        name: &str,
-        make: impl Fn() -> Q + Copy + 'static,
-        put: impl Fn(&mut Q, u32, Item) + Copy + 'static,
-        take: impl Fn(&mut Q) -> Option<Item> + Copy + 'static,
-    ) -> [Case; 2] {
-        let keys = || {
-            let mut spread = Spread(1);
-            let keys: Vec<u32> = (0..BATCH).map(|_| spread.next() as u32 & SFF_MASK).collect();
-            keys
-        };
-        let half_full = move || {
-            let (mut queue, mut spread) = (make(), Spread(2));
-            (0..SLOTS / 2).for_each(|_| put(&mut queue, spread.next() as u32 & SFF_MASK, [1; 4]));
-            queue
-        };
-        let operations = BATCH as u64;
-        // The round before leaves as many as there is room for in this one.
-        [
-            case(format!("queue/{name}/insert"), operations, move || -> Work {
-                let (mut queue, keys) = (half_full(), keys());
-                Box::new(move || {
-                    keys.iter().for_each(|&key| put(&mut queue, black_box(key), [key; 4]));
-                })
-            }),
-            case(format!("queue/{name}/extract"), operations, move || -> Work {
-                let mut queue = half_full();
-                Box::new(move || {
-                    (0..BATCH).for_each(|_| {
-                        let _ = black_box(take(&mut queue));
-                    });
-                })
-            }),
-        ]
-    }
     let user = || {
         let accepts = [0x400, 0x200, 0].map(|mask| Acceptance { code: 0, mask });
         User::<Item>::new(&Config {
@@ -438,6 +553,12 @@ fn queues() -> Vec<Case> {
             |queue| queue.1.pop(),
         ));
     }
+    cases
+}
+
+/// Queues that are heaps.
+fn heaps() -> Vec<Case> {
+    let mut cases = Vec::new();
     cases.extend(queue(
         "by_priority",
         || ByPriority::new(SLOTS),
