@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use candor_wire::can::Field;
 
 use super::error::ImageError;
-use super::layout::Section;
 use super::read::{Reader, Record};
+use super::section::Section;
 use super::{CONVERSIONS, INCLUSIONS, ORDERS, PER};
 use crate::edit::{Crc8, Crc8Profile, Edit, Operands, Operator, Range, XorChecksum};
 use crate::extension::action::{Action, Copy, Counter, Message, Place, Remap, Signal};

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use super::layout::Section;
+use super::section::Section;
 
 /// A place in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use candor_wire::can::frame::{EFF_FLAG, ERR_FLAG};
 
 use super::error::ImageError;
-use super::layout::Section;
 use super::read::{Reader, Record};
 use super::rules::Rules;
+use super::section::Section;
 use crate::program::hash::{Hash, Number};
 use crate::program::matcher::{Cluster, ListRef, Matcher, STANDARD_IDS, ShortRef};
 use crate::program::{ListLengths, Match};

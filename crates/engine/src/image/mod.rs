@@ -30,7 +30,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `layout.rs` | header, section table, the sections |
+//! | `section.rs` | the sections, and the sizes of their records |
+//! | `layout.rs` | header, section table |
 //! | `write.rs` | from a program to bytes |
 //! | `read.rs` | records, and what they have in common |
 //! | `rules.rs` | buses, rules and jobs |
@@ -45,6 +46,7 @@ mod layout;
 mod matchers;
 mod read;
 mod rules;
+mod section;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -59,8 +61,9 @@ use crate::extension::pace::Per;
 use candor_wire::can::ByteOrder;
 pub use crc::crc32;
 pub use error::{ImageError, Place};
-pub use layout::{Extent, MAGIC, Outline, Section, VERSION};
+pub use layout::{Extent, MAGIC, Outline, VERSION};
 use read::Reader;
+pub use section::Section;
 
 /// The number of a record that stands for none.
 const NONE: u32 = u32::MAX;

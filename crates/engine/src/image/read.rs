@@ -10,7 +10,8 @@ use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK};
 
 use super::MOST_NAME_BYTES;
 use super::error::{ImageError, Place};
-use super::layout::{Outline, Section};
+use super::layout::Outline;
+use super::section::Section;
 use crate::Program;
 use crate::program::Match;
 use crate::table::Filter;

@@ -5,8 +5,8 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::error::ImageError;
-use super::layout::Section;
 use super::read::{Reader, Record};
+use super::section::Section;
 use crate::program::{Compiled, Job};
 use crate::table::{Bus, BusIndex, Filter};
 use crate::{Edit, Extension};

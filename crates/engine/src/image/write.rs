@@ -4,7 +4,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::crc::crc32;
-use super::layout::{ALIGNMENT, CHECKED_FROM, ENTRY_BYTES, HEADER_BYTES, MAGIC, Section, VERSION};
+use super::layout::{ALIGNMENT, CHECKED_FROM, ENTRY_BYTES, HEADER_BYTES, MAGIC, VERSION};
+use super::section::Section;
 use super::{CONVERSIONS, INCLUSIONS, NONE, ORDERS, PER, place_in};
 use crate::Extension;
 use crate::edit::{Crc8, Crc8Profile, Edit, Operands, Operator, Range, XorChecksum};
