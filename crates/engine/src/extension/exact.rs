@@ -6,7 +6,7 @@
 
 use alloc::format;
 
-use super::action::{Place, Signal};
+use super::place::Place;
 use candor_causes::Cause;
 
 /// The most bits of a whole number that an `f64` holds exactly (IEEE 754).
@@ -37,15 +37,21 @@ pub(super) const fn is_needed(from: &Place, to: &Place) -> bool {
 }
 
 impl Exact {
-    /// How `signal` is computed; `None` if its scales and offsets have too many digits.
-    pub(super) fn from_signal(signal: &Signal) -> Option<Self> {
+    /// How what is read at `from` becomes what is written at `to`, times a factor, plus an addend, and within bounds;
+    /// `None` if these numbers have too many digits.
+    pub(super) fn new(
+        from: &Place,
+        (factor, addend): (f64, f64),
+        clamp: Option<(f64, f64)>,
+        to: &Place,
+    ) -> Option<Self> {
         let number = Decimal::from_f64;
-        let own = number(signal.factor)?;
-        let factor = number(signal.from.scale)?.times(own)?;
-        let addend = number(signal.from.offset)?.times(own)?.plus(number(signal.addend)?)?;
-        let (offset, scale) = (number(signal.to.offset)?, number(signal.to.scale)?);
-        let (clamp, range) = (bounds(signal.clamp)?, bounds(signal.to.range)?);
-        let ends = [clamp.0, clamp.1, range.0, range.1].into_iter().flatten();
+        let own = number(factor)?;
+        let factor = number(from.scale)?.times(own)?;
+        let addend = number(from.offset)?.times(own)?.plus(number(addend)?)?;
+        let (offset, scale) = (number(to.offset)?, number(to.scale)?);
+        let (kept, range) = (bounds(clamp)?, bounds(to.range)?);
+        let ends = [kept.0, kept.1, range.0, range.1].into_iter().flatten();
         let places = [factor, addend, offset, scale].into_iter().chain(ends).map(|it| it.places);
         let places = places.max()?;
         let whole = |decimal: Decimal| decimal.whole(places);
@@ -59,12 +65,12 @@ impl Exact {
         let end = |end: Option<Decimal>, open: i128| {
             Some(end.map_or(Some(open), whole)?.clamp(-MOST, MOST))
         };
-        let clamp = match signal.clamp {
-            Some(_) => Some((end(clamp.0, -MOST)?, end(clamp.1, MOST)?)),
+        let clamp = match clamp {
+            Some(_) => Some((end(kept.0, -MOST)?, end(kept.1, MOST)?)),
             None => None,
         };
         let written = |end: i128| Some(divide(end.checked_sub(offset)?, scale));
-        let range = match signal.to.range {
+        let range = match to.range {
             Some(_) => {
                 let ends = (
                     range.0.map_or(Some(None), |end| Some(written(whole(end)?)))?,
@@ -151,6 +157,7 @@ impl Decimal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extension::action::Signal;
     use alloc::string::String;
     use candor_wire::can::{ByteOrder, Field};
     use proptest::prelude::*;
@@ -165,7 +172,8 @@ mod tests {
     }
 
     fn run(signal: &Signal, raw: i128) -> Result<i128, Cause> {
-        Exact::from_signal(signal).unwrap().run(raw)
+        let Signal { from, factor, addend, clamp, to, .. } = signal;
+        Exact::new(from, (*factor, *addend), *clamp, to).unwrap().run(raw)
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! | `payload.rs` | which data and lengths a rule takes |
 //! | `pace.rs` | how often it fires: rate limits, down-sampling, on change |
 //! | `action.rs` | ordered edits: bytes, signals, counters, identifiers out of a table |
+//! | `place.rs` | where a number stands in the data |
 //! | `exact.rs` | signals of more than 53 bits |
 //! | `e2e.rs` | AUTOSAR end-to-end protection, profiles 1 and 2 |
 //! | `convert.rs` | classical to CAN FD and back |
@@ -15,6 +16,7 @@ pub mod e2e;
 mod exact;
 pub mod pace;
 pub mod payload;
+mod place;
 
 use alloc::vec::Vec;
 

@@ -1,5 +1,6 @@
 //! Tests of ordered edits.
 
+use super::super::place::nearest;
 use super::*;
 use alloc::string::ToString;
 use candor_wire::can::ByteOrder;
