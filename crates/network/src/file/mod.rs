@@ -5,6 +5,7 @@
 
 mod bus;
 mod check;
+mod context;
 mod dbc;
 mod gateway;
 mod identifier;
@@ -25,11 +26,12 @@ use self::listed::require;
 use crate::Network;
 
 pub use self::bus::{bus, bus_named};
+pub use self::context::Context;
 pub use self::dbc::{DbcMessages, dbc_messages};
 pub use self::gateway::place_buses;
 pub use self::identifier::identifier;
 pub use self::listed::{Fill, fill};
-pub use self::nodes::{Context, nodes, queue};
+pub use self::nodes::{nodes, queue};
 
 /// Reads a network file. `name` is what the file is called in findings; `include` reads the DBC files and
 /// rule files that it names, by the names that it uses.

@@ -4,29 +4,11 @@ use candor_config::{Section, Value};
 use candor_diagnostics::{Findings, Origin, did_you_mean, part_of};
 use candor_queue::Discipline;
 
-use super::listed::{Fill, Places, Sent, listed, name_of};
+use super::context::Context;
+use super::listed::{Places, Sent, listed, name_of};
 use super::senders::{Placed, by_node};
-use super::{Include, bus_named, dbc_messages};
-use crate::{Bus, Message, Node, Queue};
-
-/// What readers of nodes need to know.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// The buses.
-    pub buses: &'a [Bus],
-    /// The names of buses that could not be read: there are findings about them already.
-    pub unread: &'a [String],
-    /// The DBC files of buses: the index of the bus, the file, and where it is named.
-    pub databases: &'a [(usize, &'a str, &'a Origin)],
-    /// What stands before `nodes`, `message` and so on in the names of tables: nothing, or `traffic.`.
-    pub prefix: &'a str,
-    /// What is in messages that do not say it themselves.
-    pub fill: Option<Fill>,
-    /// Reads DBC files.
-    pub include: Include<'a>,
-    /// Whether anybody wants the nodes: if not, the keys are only known, and no other file is read.
-    pub is_used: bool,
-}
+use super::{bus_named, dbc_messages};
+use crate::{Message, Node, Queue};
 
 /// `queue` and `queue_depth`; what is absent is as usual.
 #[must_use]
@@ -74,17 +56,14 @@ pub fn nodes(section: &mut Section<'_>, context: &Context<'_>) -> Vec<Node> {
     if !context.is_used {
         return Vec::new();
     }
-    by_node(
-        &reader,
-        messages,
-        &Placed { nodes: &placed, misplaced: &misplaced, queues: &queues, usual },
-    )
+    let placed = Placed { nodes: &placed, misplaced: &misplaced, queues: &queues, usual };
+    by_node(context, findings, messages, &placed)
 }
 
 /// Reads the tables of nodes and messages.
-pub(super) struct Reader<'a> {
-    pub(super) context: Context<'a>,
-    pub(super) findings: &'a Findings,
+struct Reader<'a> {
+    context: Context<'a>,
+    findings: &'a Findings,
 }
 
 impl Reader<'_> {
@@ -155,7 +134,7 @@ impl Reader<'_> {
                 placed.iter().map(|(_, node)| node).chain(misplaced).any(|node| *node == entry.key);
             if !is_known && self.context.unread.is_empty() {
                 let message = format!("there is no node `{}` on any bus", entry.key);
-                let hint = self.where_nodes_are_placed();
+                let hint = self.context.where_nodes_are_placed();
                 self.findings.error_with_hint(&entry.origin, message, hint);
             }
             let mut section = Section::new(table, self.findings);
@@ -188,7 +167,7 @@ impl Reader<'_> {
                 let hint = match did_you_mean(&entry.key, names) {
                     Some(meant) => format!("did you mean `{meant}`?"),
                     None => {
-                        let list = self.list();
+                        let list = self.context.list();
                         format!("use the name of a message of the DBC file, or of {list}")
                     }
                 };
@@ -202,7 +181,7 @@ impl Reader<'_> {
         if !self.context.is_used {
             return Vec::new();
         }
-        let list = self.list();
+        let list = self.context.list();
         let read = (self.context.include)(dbc).map_err(|reason| format!("{dbc}: {reason}"));
         let read = match read.and_then(|bytes| dbc_messages(dbc, &bytes, &list)) {
             Ok(read) => read,
@@ -239,15 +218,5 @@ impl Reader<'_> {
             self.findings.warning(origin, message, hint);
         }
         read.messages
-    }
-
-    /// The table that lists messages.
-    fn list(&self) -> String {
-        format!("[[{}message]]", self.context.prefix)
-    }
-
-    /// What to do about a node that is on no bus.
-    pub(super) fn where_nodes_are_placed(&self) -> String {
-        format!("list it under [{}nodes], as in powertrain = [\"Engine\"]", self.context.prefix)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use candor_diagnostics::{Origin, list_of_names};
+use candor_diagnostics::{Findings, Origin, list_of_names};
 
+use super::context::Context;
 use super::listed::Sent;
-use super::nodes::Reader;
 use crate::{Bus, Node, Queue, show_id};
 
 /// Which nodes are where, and which queues they have.
@@ -30,7 +30,8 @@ impl Placed<'_> {
 
 /// Puts messages to their nodes.
 struct Senders<'a> {
-    reader: &'a Reader<'a>,
+    context: &'a Context<'a>,
+    findings: &'a Findings,
     placed: &'a Placed<'a>,
     nodes: Vec<Node>,
     /// By bus and name: which of the nodes.
@@ -43,9 +44,15 @@ struct Senders<'a> {
 
 /// The nodes with their messages, in the order of the first message of each; behind them those that send
 /// nothing.
-pub(super) fn by_node(reader: &Reader<'_>, messages: Vec<Sent>, placed: &Placed<'_>) -> Vec<Node> {
+pub(super) fn by_node(
+    context: &Context<'_>,
+    findings: &Findings,
+    messages: Vec<Sent>,
+    placed: &Placed<'_>,
+) -> Vec<Node> {
     let mut senders = Senders {
-        reader,
+        context,
+        findings,
         placed,
         nodes: Vec::new(),
         by_name: BTreeMap::new(),
@@ -72,7 +79,7 @@ impl Senders<'_> {
         self.refuse_name(&sent);
         let Some(bus) = self.bus_of(&sent) else { return };
         let Sent { node: Some(sender), message, places, .. } = sent else { return };
-        let Some(on) = self.reader.context.buses.get(bus) else { return };
+        let Some(on) = self.context.buses.get(bus) else { return };
         if message.is_fd && !on.is_fd {
             let (name, length) = (&message.name, message.length);
             let text = format!(
@@ -80,7 +87,7 @@ impl Senders<'_> {
                 on.name
             );
             let hint = "give the bus a data_bitrate, or the message a length of at most 8 and no fd = true";
-            self.reader.findings.error_with_hint(&places.length, text, hint);
+            self.findings.error_with_hint(&places.length, text, hint);
         }
         let node = self.node(bus, &sender);
         self.refuse_id(bus, on, message.can_id, (node, places.id));
@@ -101,21 +108,21 @@ impl Senders<'_> {
         match &buses[..] {
             [bus] => return Some(*bus),
             // It may be on a bus that could not be read.
-            [] if !self.reader.context.unread.is_empty() => {}
+            [] if !self.context.unread.is_empty() => {}
             [] if self.placed.misplaced.contains(sender) => {}
             [] => {
                 let text = format!("node `{sender}` sends {name}, but is not on any bus");
-                let hint = self.reader.where_nodes_are_placed();
-                self.reader.findings.error_with_hint(&sent.places.node, text, hint);
+                let hint = self.context.where_nodes_are_placed();
+                self.findings.error_with_hint(&sent.places.node, text, hint);
             }
             several => {
-                let all = self.reader.context.buses;
+                let all = self.context.buses;
                 let names =
                     several.iter().filter_map(|&bus| all.get(bus)).map(|it| it.name.as_str());
                 let names = list_of_names(names, "and");
                 let text = format!("node `{sender}` sends {name}, but is on the buses {names}");
                 let hint = "give the nodes on these buses different names";
-                self.reader.findings.error_with_hint(&sent.places.node, text, hint);
+                self.findings.error_with_hint(&sent.places.node, text, hint);
             }
         }
         None
@@ -130,7 +137,7 @@ impl Senders<'_> {
         if let Some(first) = self.named.get(name) {
             let text = format!("another message is called `{name}`: {first}");
             let hint = "give each message a different name: offsets and figures go by it";
-            self.reader.findings.warning(origin, text, hint);
+            self.findings.warning(origin, text, hint);
         } else {
             self.named.insert(name.clone(), origin.clone());
         }
@@ -154,6 +161,6 @@ impl Senders<'_> {
                         identifier";
             (text, hint)
         };
-        self.reader.findings.error_with_hint(&origin, text, hint);
+        self.findings.error_with_hint(&origin, text, hint);
     }
 }
