@@ -1,13 +1,11 @@
 //! [`Database`]: the messages of a DBC file, by identifier and by name.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 
-use candor_diagnostics::Findings;
 use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, id_word};
 use candor_wire::can::{Frame, Id, Kind};
 
-use crate::{Decoded, Message, NotFound, Signal, dbc};
+use crate::{Decoded, Message, NotFound, Signal};
 
 /// The messages of a DBC file.
 #[derive(Clone, Debug)]
@@ -40,18 +38,6 @@ fn find(list: &[(u32, u32)], key: u32) -> Option<u32> {
 }
 
 impl Database {
-    /// Reads a DBC file. What is wrong with it is added to `findings`; `None` if it cannot be used.
-    #[must_use]
-    pub fn load(path: &Path, findings: &Findings) -> Option<Self> {
-        dbc::load(path, findings)
-    }
-
-    /// The same from the contents of a file that messages call `name`.
-    #[must_use]
-    pub fn parse(name: &str, bytes: &[u8], findings: &Findings) -> Option<Self> {
-        dbc::parse(name, bytes, findings)
-    }
-
     pub(crate) fn new(name: String, messages: Vec<Message>, left_out: usize) -> Self {
         let mut standard = vec![NONE; 1 << 11].into_boxed_slice();
         let (mut extended, mut groups) = (Vec::new(), Vec::new());
@@ -179,6 +165,7 @@ impl Database {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use candor_diagnostics::Findings;
 
     const CARS: &str = "\
 BO_ 291 Standard: 8 A

@@ -106,8 +106,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Database;
     use crate::dbc::grammar;
-    use crate::dbc::parse;
     use crate::dbc::token::Tokens;
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
             .collect();
         let with_mark = format!("\u{FEFF}{text}");
         for bytes in [text.as_bytes(), &windows, with_mark.as_bytes()] {
-            let database = parse("t.dbc", bytes, &Findings::new()).unwrap();
+            let database = Database::parse("t.dbc", bytes, &Findings::new()).unwrap();
             assert_eq!(database.messages()[0].signals[0].unit, "°€");
         }
     }

@@ -34,52 +34,58 @@ pub const MAX_BYTES: usize = 16 << 20;
 /// Statements about messages and signals, which may stand before these.
 const LATE: [&str; 4] = ["BA_", "VAL_", "SIG_VALTYPE_", "SG_MUL_VAL_"];
 
-pub(crate) fn load(path: &Path, findings: &Findings) -> Option<Database> {
-    let name = path.display().to_string();
-    let mut bytes = Vec::new();
-    let most = MAX_BYTES as u64 + 1; // one more tells that the file is too large
-    match File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
-        Ok(_) => parse(&name, &bytes, findings),
-        Err(error) => {
+impl Database {
+    /// Reads a DBC file. What is wrong with it is added to `findings`; `None` if it cannot be used.
+    #[must_use]
+    pub fn load(path: &Path, findings: &Findings) -> Option<Self> {
+        let name = path.display().to_string();
+        let mut bytes = Vec::new();
+        let most = MAX_BYTES as u64 + 1; // one more tells that the file is too large
+        match File::open(path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
+            Ok(_) => Self::parse(&name, &bytes, findings),
+            Err(error) => {
+                findings.error_with_hint(
+                    &Origin::whole(&Source::argument(name)),
+                    format!("the file cannot be read: {error}"),
+                    "check the name of the file and its permissions",
+                );
+                None
+            }
+        }
+    }
+
+    /// The same from the contents of a file that messages call `name`.
+    #[must_use]
+    pub fn parse(name: &str, bytes: &[u8], findings: &Findings) -> Option<Self> {
+        if bytes.len() > MAX_BYTES {
             findings.error_with_hint(
                 &Origin::whole(&Source::argument(name)),
-                format!("the file cannot be read: {error}"),
-                "check the name of the file and its permissions",
+                format!("the file has more than {MAX_BYTES} bytes"),
+                "split it, or remove what is not needed",
             );
-            None
+            return None;
         }
-    }
-}
-
-pub(crate) fn parse(name: &str, bytes: &[u8], findings: &Findings) -> Option<Database> {
-    if bytes.len() > MAX_BYTES {
-        findings.error_with_hint(
-            &Origin::whole(&Source::argument(name)),
-            format!("the file has more than {MAX_BYTES} bytes"),
-            "split it, or remove what is not needed",
-        );
-        return None;
-    }
-    let source = Source::new(name, text(bytes));
-    let mut reader = Reader::new(&source, findings);
-    let is_late = |statement: &&Statement<'_>| LATE.contains(&statement.keyword());
-    let statements = statements(source.text());
-    let early = statements.iter().filter(|statement| !is_late(statement));
-    let late = statements.iter().filter(is_late);
-    let mut is_usable = true;
-    for statement in early.chain(late) {
-        if findings.is_full() && !is_usable {
-            break;
+        let source = Source::new(name, text(bytes));
+        let mut reader = Reader::new(&source, findings);
+        let is_late = |statement: &&Statement<'_>| LATE.contains(&statement.keyword());
+        let statements = statements(source.text());
+        let early = statements.iter().filter(|statement| !is_late(statement));
+        let late = statements.iter().filter(is_late);
+        let mut is_usable = true;
+        for statement in early.chain(late) {
+            if findings.is_full() && !is_usable {
+                break;
+            }
+            is_usable &= reader.read(statement);
         }
-        is_usable &= reader.read(statement);
+        let left_out = reader.left_out;
+        let messages = reader.finish();
+        if is_usable && messages.is_empty() {
+            let hint = "is it the right file? Messages begin with `BO_`";
+            findings.warning(&Origin::whole(&source), "the file describes no message", hint);
+        }
+        is_usable.then(|| Self::new(name.to_owned(), messages, left_out))
     }
-    let left_out = reader.left_out;
-    let messages = reader.finish();
-    if is_usable && messages.is_empty() {
-        let hint = "is it the right file? Messages begin with `BO_`";
-        findings.warning(&Origin::whole(&source), "the file describes no message", hint);
-    }
-    is_usable.then(|| Database::new(name.to_owned(), messages, left_out))
 }
 
 #[cfg(test)]

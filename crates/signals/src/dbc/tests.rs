@@ -11,7 +11,7 @@ use crate::MAX_NESTING;
 /// The database, and what is wrong with the file.
 fn read(text: &str) -> (Option<Database>, String) {
     let findings = Findings::new();
-    let database = parse("t.dbc", text.as_bytes(), &findings);
+    let database = Database::parse("t.dbc", text.as_bytes(), &findings);
     (database, findings.to_string())
 }
 
@@ -426,7 +426,7 @@ proptest! {
     ) {
         let text = parts.concat();
         let findings = Findings::new();
-        let database = parse("t.dbc", text.as_bytes(), &findings);
+        let database = Database::parse("t.dbc", text.as_bytes(), &findings);
         prop_assert_eq!(database.is_none(), findings.has_errors());
     }
 }
