@@ -25,6 +25,12 @@ use crate::datagram::{Endpoint, Kind, MOST_DATA_BYTES};
 use crate::frame::{self, FRAME_BYTES};
 use crate::station::{StationPace, StationPlan};
 
+/// How many buses a bed can have.
+pub const MOST_BUSES: usize = 8;
+/// How many network cards of the guest there can be.
+pub const MOST_CARDS: usize = 4;
+/// How many senders a tester can have.
+pub const MOST_SENDERS: usize = 8;
 /// The first bytes of every plan.
 const MAGIC: [u8; 8] = *b"CANDPLAN";
 const HEADER_BYTES: usize = 32;
@@ -168,9 +174,7 @@ impl<'a> Plan<'a> {
         }
         let [buses, senders, steps, faults, stations] =
             [8, 12, 16, 20, 24].map(|at| u32_at(bytes, at) as usize);
-        let is_too_much = buses > crate::MOST_BUSES
-            || senders > crate::MOST_SENDERS
-            || stations > crate::MOST_CARDS;
+        let is_too_much = buses > MOST_BUSES || senders > MOST_SENDERS || stations > MOST_CARDS;
         if buses == 0 || is_too_much {
             return Err(PlanError::TooMany);
         }
@@ -330,7 +334,7 @@ impl<'a> Plan<'a> {
             _ => return None,
         };
         Some(StationPlan {
-            card: Some(bytes[0]).filter(|&card| usize::from(card) < crate::MOST_CARDS)?,
+            card: Some(bytes[0]).filter(|&card| usize::from(card) < MOST_CARDS)?,
             speed: LinkSpeed::new(u64_at(bytes, 8)).filter(|it| SPEEDS.contains(it))?,
             kind,
             data_bytes: u16::try_from(u32_at(bytes, 4)).ok().filter(|&it| it <= MOST_DATA_BYTES)?,

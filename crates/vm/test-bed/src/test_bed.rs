@@ -8,16 +8,12 @@ use candor_wire::can::{Bitrate, Timing};
 
 use crate::machine::Machine;
 use crate::network::Link;
-use crate::plan::Plan;
+use crate::plan::{MOST_BUSES, MOST_CARDS, Plan};
 use crate::record::{Event, Record};
 use crate::tester::{Progress, SAMPLE_POINT_PERMILLE, Tester};
 
-/// How many buses a bed can have.
-pub const MOST_BUSES: usize = 8;
 /// How many controllers of the guest there can be.
 pub const MOST_CONTROLLERS: usize = 16;
-/// How many network cards of the guest there can be.
-pub const MOST_CARDS: usize = 4;
 /// Notices of one instant on one bus: each node learns two things at most.
 const MOST_NOTICES: usize = 2 * MOST_NODES;
 /// Says that a bed of this version wrote the memory; the size of the bed says the rest.

@@ -11,10 +11,8 @@
 use candor_hardware::{Bus, NodeId, Notice, Request};
 use candor_wire::can::Frame;
 
-use crate::plan::{Pace, Plan, SenderPlan};
+use crate::plan::{MOST_SENDERS, Pace, Plan, SenderPlan};
 
-/// How many senders a tester can have.
-pub const MOST_SENDERS: usize = 8;
 /// When everything is sent and no frame has passed for so long, in ns, none will.
 pub const QUIET_NS: u64 = 200_000_000;
 /// But no longer than this after it, in ns.
