@@ -5,8 +5,6 @@ use std::fmt;
 #[cfg(feature = "service")]
 use candor_diagnostics::Findings;
 
-use crate::plan::Refused;
-
 /// Why a gateway cannot start or take other rules.
 #[derive(Debug)]
 pub enum Error {
@@ -23,18 +21,6 @@ pub enum Error {
     Kernel(candor_linux::Error),
     /// Something else, in one sentence with its remedy.
     Other(String),
-}
-
-impl Error {
-    pub(crate) fn plane(
-        plane: &'static str,
-        table: &candor_engine::Table,
-        refused: Vec<Refused>,
-    ) -> Self {
-        let name = |rule: usize| table.rules.get(rule).map_or("", |rule| rule.name.as_str());
-        let refused = refused.into_iter().map(|it| (name(it.rule).to_owned(), it.reason));
-        Self::Plane(plane, refused.collect())
-    }
 }
 
 impl From<candor_linux::Error> for Error {

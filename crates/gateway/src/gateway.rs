@@ -11,45 +11,11 @@ use candor_time::{Instant, Monotonic};
 use crate::Error;
 #[cfg(feature = "service")]
 use crate::control::PlanLine;
-use crate::plan::{Choice, Planned, plan};
+use crate::plan::{Planned, plan};
 #[cfg(feature = "service")]
 use crate::plane::name_of;
-use crate::plane::{Kind, PLANES, Plane, Replays, Report, Share, USER, keys_of};
+use crate::plane::{Choice, Config, Kind, Plane, Replays, Report, Share, keys_of};
 use crate::snapshot::{RuleSnapshot, Snapshot};
-
-/// How a gateway runs.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The rule file.
-    pub file: PathBuf,
-    /// The data planes that there are, the preferred one first. The last one has the ports of all buses.
-    pub planes: &'static [&'static Kind],
-    /// Which of them carry out the rules.
-    pub choice: Choice,
-    /// The real-time priority of workers, 1 to 99.
-    pub priority: Option<u8>,
-    /// The CPUs of workers.
-    pub cpus: Vec<usize>,
-    /// Whether latencies are measured.
-    pub measures: bool,
-    /// Whether frames are refused that go round between gateways.
-    pub stops_loops: bool,
-}
-
-impl Default for Config {
-    /// All rules in user space, by ordinary threads.
-    fn default() -> Self {
-        Self {
-            file: PathBuf::new(),
-            planes: PLANES,
-            choice: Choice::Only(&USER),
-            priority: None,
-            cpus: Vec::new(),
-            measures: false,
-            stops_loops: false,
-        }
-    }
-}
 
 /// Rules that were read and checked.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +51,9 @@ impl Compiled {
                 Choice::Only(plane) => plane.title,
                 Choice::Auto => "nothing",
             };
-            Error::plane(title, table, refused)
+            let name = |rule: usize| table.rules.get(rule).map_or("", |rule| rule.name.as_str());
+            let refused = refused.into_iter().map(|it| (name(it.rule).to_owned(), it.reason));
+            Error::Plane(title, refused.collect())
         })?;
         let share = |kind: &&Kind| {
             let of_it = planned.iter().filter(|planned| planned.plane == *kind);

@@ -34,7 +34,8 @@ mod supervisor;
 pub use error::Error;
 #[cfg(feature = "service")]
 pub use gateway::plan_lines;
-pub use gateway::{Compiled, Config, Gateway, Rules};
+pub use gateway::{Compiled, Gateway, Rules};
+pub use plane::Config;
 #[cfg(feature = "service")]
 pub use rules::{parse_rules, read_rules, rehearse};
 pub use snapshot::Snapshot;

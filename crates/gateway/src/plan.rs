@@ -4,16 +4,8 @@ use std::collections::BTreeMap;
 
 use candor_engine::{BusIndex, Table};
 
+pub use crate::plane::Choice;
 use crate::plane::Kind;
-
-/// Which data planes shall carry out the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// This one, all of them.
-    Only(&'static Kind),
-    /// Each rule the first one that can.
-    Auto,
-}
 
 /// Which data plane carries out a rule, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

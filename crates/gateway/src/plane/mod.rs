@@ -20,13 +20,14 @@ pub(crate) use user::bad_ports;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use candor_engine::program::Program;
 use candor_engine::{BusIndex, Rule, Table};
 
+use crate::Error;
 use crate::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
-use crate::{Config, Error};
 
 /// All data planes, the preferred one first. The last one can carry out every rule, and has the ports of
 /// all buses.
@@ -62,6 +63,49 @@ impl Eq for Kind {}
 impl fmt::Debug for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
+    }
+}
+
+/// Which data planes shall carry out the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// This one, all of them.
+    Only(&'static Kind),
+    /// Each rule the first one that can.
+    Auto,
+}
+
+/// How a gateway runs.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The rule file.
+    pub file: PathBuf,
+    /// The data planes that there are, the preferred one first. The last one has the ports of all buses.
+    pub planes: &'static [&'static Kind],
+    /// Which of them carry out the rules.
+    pub choice: Choice,
+    /// The real-time priority of workers, 1 to 99.
+    pub priority: Option<u8>,
+    /// The CPUs of workers.
+    pub cpus: Vec<usize>,
+    /// Whether latencies are measured.
+    pub measures: bool,
+    /// Whether frames are refused that go round between gateways.
+    pub stops_loops: bool,
+}
+
+impl Default for Config {
+    /// All rules in user space, by ordinary threads.
+    fn default() -> Self {
+        Self {
+            file: PathBuf::new(),
+            planes: PLANES,
+            choice: Choice::Only(&USER),
+            priority: None,
+            cpus: Vec::new(),
+            measures: false,
+            stops_loops: false,
+        }
     }
 }
 
