@@ -1,18 +1,17 @@
 //! The connection to a bus: it is made again when it has ended.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_core::Stream;
-use tokio::sync::oneshot;
 use zbus::connection::Builder;
 use zbus::message::Type;
 use zbus::{Connection, MatchRule, MessageStream, fdo};
 
 use super::interface::Interface;
+use super::subscription::Registry;
 use super::{BusAddress, Link, NAME, PATH};
 use crate::Shared;
 
@@ -32,67 +31,6 @@ pub(crate) fn builder(address: &BusAddress) -> Builder<'static> {
         BusAddress::Session => Builder::session(),
         BusAddress::System => Builder::system(),
         BusAddress::At(address) => Builder::address(address.as_str()),
-    }
-}
-
-/// The subscriptions of a connection to a bus.
-#[derive(Default)]
-pub(crate) struct Registry {
-    entries: Mutex<Entries>,
-}
-
-#[derive(Default)]
-struct Entries {
-    last: u32,
-    /// By handle: whose it is, and what ends it, until it is told to.
-    open: BTreeMap<u32, (String, Option<oneshot::Sender<()>>)>,
-}
-
-impl Registry {
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A handle for a subscription of a client, and what ends when it is to end; `None` if there are too many.
-    pub(crate) fn enter(
-        &self,
-        client: &str,
-        most: usize,
-        most_of_client: usize,
-    ) -> Option<(u32, oneshot::Receiver<()>)> {
-        let mut entries = self.entries();
-        let of_client = entries.open.values().filter(|(other, _)| other == client).count();
-        if entries.open.len() >= most || of_client >= most_of_client {
-            return None;
-        }
-        // Zero is no handle, and none is given twice while it is in use.
-        while entries.last == 0 || entries.open.contains_key(&entries.last) {
-            entries.last = entries.last.wrapping_add(1);
-        }
-        let handle = entries.last;
-        let (stop, stopped) = oneshot::channel();
-        entries.open.insert(handle, (client.to_owned(), Some(stop)));
-        entries.last = handle.wrapping_add(1);
-        Some((handle, stopped))
-    }
-
-    /// Makes a subscription end. False if the client has none of this handle.
-    pub(crate) fn end(&self, client: &str, handle: u32) -> bool {
-        let mut entries = self.entries();
-        let entry = entries.open.get_mut(&handle).filter(|(other, _)| other == client);
-        entry.is_some_and(|(_, stop)| stop.take().is_some())
-    }
-
-    /// A subscription has ended.
-    pub(crate) fn leave(&self, handle: u32) {
-        self.entries().open.remove(&handle);
-    }
-
-    /// Makes all subscriptions end that are meant, by their clients.
-    fn end_all(&self, is_meant: impl Fn(&str) -> bool) {
-        for (_, stop) in self.entries().open.values_mut().filter(|(client, _)| is_meant(client)) {
-            *stop = None;
-        }
     }
 }
 

@@ -9,8 +9,7 @@ use zbus::message::Header;
 use zbus::object_server::{ResponseDispatchNotifier, SignalEmitter};
 use zbus::{Connection, OwnedVariant, Variant, fdo, interface};
 
-use super::bus::Registry;
-use super::subscription::{self, Subscription};
+use super::subscription::{self, Registry, Subscription};
 use crate::session::Session;
 use crate::verbs::subscribe;
 use crate::{Shared, stream};

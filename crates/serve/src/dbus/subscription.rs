@@ -1,7 +1,8 @@
 //! A subscription: events of a tick become messages for one client, when that has read those before.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use candor_events::{self as events, Content, Hub, Subscriber};
@@ -10,7 +11,6 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use zbus::{Connection, DynamicType, Message, fdo};
 
-use super::bus::Registry;
 use super::{NAME, PATH, WINDOW};
 use crate::session::{Session, Subscriptions};
 
@@ -20,6 +20,67 @@ const MOST_EVENTS: usize = 512;
 const STEP: usize = WINDOW / 4;
 /// When the daemon has no room for a question: how long to wait before the next one.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// The subscriptions of a connection to a bus.
+#[derive(Default)]
+pub(crate) struct Registry {
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    last: u32,
+    /// By handle: whose it is, and what ends it, until it is told to.
+    open: BTreeMap<u32, (String, Option<oneshot::Sender<()>>)>,
+}
+
+impl Registry {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A handle for a subscription of a client, and what ends when it is to end; `None` if there are too many.
+    pub(crate) fn enter(
+        &self,
+        client: &str,
+        most: usize,
+        most_of_client: usize,
+    ) -> Option<(u32, oneshot::Receiver<()>)> {
+        let mut entries = self.entries();
+        let of_client = entries.open.values().filter(|(other, _)| other == client).count();
+        if entries.open.len() >= most || of_client >= most_of_client {
+            return None;
+        }
+        // Zero is no handle, and none is given twice while it is in use.
+        while entries.last == 0 || entries.open.contains_key(&entries.last) {
+            entries.last = entries.last.wrapping_add(1);
+        }
+        let handle = entries.last;
+        let (stop, stopped) = oneshot::channel();
+        entries.open.insert(handle, (client.to_owned(), Some(stop)));
+        entries.last = handle.wrapping_add(1);
+        Some((handle, stopped))
+    }
+
+    /// Makes a subscription end. False if the client has none of this handle.
+    pub(crate) fn end(&self, client: &str, handle: u32) -> bool {
+        let mut entries = self.entries();
+        let entry = entries.open.get_mut(&handle).filter(|(other, _)| other == client);
+        entry.is_some_and(|(_, stop)| stop.take().is_some())
+    }
+
+    /// A subscription has ended.
+    pub(crate) fn leave(&self, handle: u32) {
+        self.entries().open.remove(&handle);
+    }
+
+    /// Makes all subscriptions end that are meant, by their clients.
+    pub(crate) fn end_all(&self, is_meant: impl Fn(&str) -> bool) {
+        for (_, stop) in self.entries().open.values_mut().filter(|(client, _)| is_meant(client)) {
+            *stop = None;
+        }
+    }
+}
 
 /// A client that wants events.
 pub(crate) struct Subscription {
