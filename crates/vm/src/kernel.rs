@@ -26,67 +26,16 @@ use std::cell::OnceCell;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
 use self::apt::Apt;
+pub use self::apt::{Fetching, Progress};
 pub use self::debian::Available;
 use self::spec::Flavour;
 pub use self::spec::Spec;
+pub use self::store::Kernel;
 use crate::cache::{FETCH_LOCK, KERNELS};
 use crate::{Cache, Error};
 
 pub(crate) use self::store::INDEX;
-
-/// A kernel that can be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kernel {
-    /// As it was asked for, such as `6.12-rt`; the release of somebody's own build.
-    pub name: String,
-    /// As `uname -r` says it, such as `6.12.117+deb13-rt-amd64`.
-    pub release: String,
-    /// Debian's packages and their version; none of an own build.
-    pub package: Option<String>,
-    /// The suite they came from.
-    pub suite: Option<String>,
-    /// The image.
-    pub image: PathBuf,
-    /// The folder with `NAME.ko`, uncompressed, and the `index`.
-    pub modules: PathBuf,
-    /// The addresses of its functions, if they are known.
-    pub system_map: Option<PathBuf>,
-    /// The sum over image, index and modules, in hexadecimal.
-    pub sha256: String,
-}
-
-/// Where a kernel came from.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Origin {
-    package: Option<String>,
-    suite: Option<String>,
-}
-
-/// Is told how far a fetch is.
-pub trait Progress: Sync {
-    /// Something begins: what is fetched, and how many bytes it has (0: unknown).
-    fn step(&self, what: &str, bytes: u64);
-    /// How much of it is done.
-    fn percent(&self, percent: f64);
-    /// Something people want to know.
-    fn note(&self, text: &str);
-    /// Whether to go on.
-    fn proceed(&self) -> bool;
-}
-
-/// How to fetch.
-#[derive(Clone, Debug, Default)]
-pub struct Fetching {
-    /// The address of a mirror of Debian, instead of the machine's.
-    pub mirror: Option<String>,
-    /// The file with Debian's keys, instead of the machine's.
-    pub keyring: Option<PathBuf>,
-    /// Whether a newer kernel of a series is fetched although there is one in the cache.
-    pub wants_newest: bool,
-}
 
 /// A kernel in the cache.
 #[derive(Debug)]
@@ -335,6 +284,7 @@ fn check_room(folder: &Path, free: u64) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::store::Origin;
     use super::*;
 
     #[test]

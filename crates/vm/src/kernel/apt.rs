@@ -20,7 +20,6 @@ use std::process::{Command, Stdio};
 use candor_linux::peer::own_user;
 
 use super::sources::Mirror;
-use super::{Fetching, Progress};
 use crate::cache::APT;
 use crate::{Cache, Error};
 
@@ -39,6 +38,29 @@ pub(crate) const MANUAL: &str = "or do it manually: unpack Debian's linux-image-
                                  7.1 on linux-binary-, linux-modules- and linux-base-VERSION-amd64) \
                                  into a folder DIR with `dpkg-deb -x`, or with `ar x` and `tar xf`, \
                                  and use --kernel with the vmlinuz in DIR, and --modules DIR";
+
+/// Is told how far a fetch is.
+pub trait Progress: Sync {
+    /// Something begins: what is fetched, and how many bytes it has (0: unknown).
+    fn step(&self, what: &str, bytes: u64);
+    /// How much of it is done.
+    fn percent(&self, percent: f64);
+    /// Something people want to know.
+    fn note(&self, text: &str);
+    /// Whether to go on.
+    fn proceed(&self) -> bool;
+}
+
+/// How to fetch.
+#[derive(Clone, Debug, Default)]
+pub struct Fetching {
+    /// The address of a mirror of Debian, instead of the machine's.
+    pub mirror: Option<String>,
+    /// The file with Debian's keys, instead of the machine's.
+    pub keyring: Option<PathBuf>,
+    /// Whether a newer kernel of a series is fetched although there is one in the cache.
+    pub wants_newest: bool,
+}
 
 /// A package that can be had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,10 +16,11 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::apt::{Apt, Package, complaint};
+use super::apt::{Apt, Package, Progress, complaint};
 use super::modules::{Tree, module_name};
 use super::spec::{Flavour, Spec};
-use super::{Kernel, Origin, Progress, image, store, version};
+use super::store::{self, Kernel, Origin};
+use super::{image, version};
 use crate::cache::KERNELS;
 use crate::{Cache, Error};
 

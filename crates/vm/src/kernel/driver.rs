@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use sha2::{Digest, Sha256};
 
 use super::headers::Toolchain;
-use super::{Kernel, store};
+use super::store::{self, Kernel};
 use crate::cache::DRIVERS;
 use crate::digest::hex;
 use crate::{Cache, Error};

@@ -14,8 +14,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::apt::{self, Apt};
-use super::{Progress, store};
+use super::apt::{self, Apt, Progress};
+use super::store;
 use crate::cache::{COMPILERS, HEADERS};
 use crate::{Cache, Error};
 

@@ -4,8 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::image;
 use super::modules::{Tree, folder_of};
-use super::{Kernel, Origin, image, store};
+use super::store::{self, Kernel, Origin};
 use crate::cache::KERNELS;
 use crate::{Cache, Error};
 

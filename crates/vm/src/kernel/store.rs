@@ -19,7 +19,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::modules::Set;
-use super::{Kernel, Origin};
 use crate::cache::KERNELS;
 use crate::{Cache, Error};
 
@@ -32,6 +31,34 @@ const SUMS: &str = "SHA256SUMS";
 
 /// A smaller `System.map` only says where the real one is.
 pub(crate) const SMALLEST_SYSTEM_MAP: u64 = 4096;
+
+/// A kernel that can be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// As it was asked for, such as `6.12-rt`; the release of somebody's own build.
+    pub name: String,
+    /// As `uname -r` says it, such as `6.12.117+deb13-rt-amd64`.
+    pub release: String,
+    /// Debian's packages and their version; none of an own build.
+    pub package: Option<String>,
+    /// The suite they came from.
+    pub suite: Option<String>,
+    /// The image.
+    pub image: PathBuf,
+    /// The folder with `NAME.ko`, uncompressed, and the `index`.
+    pub modules: PathBuf,
+    /// The addresses of its functions, if they are known.
+    pub system_map: Option<PathBuf>,
+    /// The sum over image, index and modules, in hexadecimal.
+    pub sha256: String,
+}
+
+/// Where a kernel came from.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Origin {
+    pub(crate) package: Option<String>,
+    pub(crate) suite: Option<String>,
+}
 
 /// What `kernel.json` holds.
 #[derive(Serialize, Deserialize)]
