@@ -25,7 +25,7 @@ mod times;
 mod trace;
 mod worker;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 
@@ -34,13 +34,11 @@ use candor_time::{Monotonic, Nanos};
 
 use self::daemon::Daemon;
 use self::evaluate::{Cost, Ran as Measured};
-use self::worker::{Order, Worker};
+use self::worker::{Order, Worker, answer};
 use crate::error::Error;
 use crate::experiment::{Experiment, Kind, SignalService, SubscriberKind, Testbed};
 use crate::machine::Watched;
 use crate::runner::{Ran, Runner, Task, Watch};
-
-pub use self::worker::work;
 
 /// How long after the last frame an event may arrive.
 const PATIENCE: Nanos = Nanos::from_secs(1);
@@ -195,6 +193,34 @@ impl Bed<'_> {
     fn start(&self, role: &'static str, order: &Order) -> Result<Worker, Error> {
         Worker::start(&self.host.program, role, order)
     }
+}
+
+/// Does what the order in the first line of the standard input says: the body of such a process.
+///
+/// # Errors
+/// The order makes no sense, or it cannot be carried out; in words.
+pub fn work() -> Result<(), String> {
+    let mut lines = io::stdin().lines();
+    let Some(Ok(order)) = lines.next() else {
+        return Err("there is no order; this command is for `candor lab run`".into());
+    };
+    let order = serde_json::from_str(&order).map_err(|error| {
+        format!("the order cannot be read: {error}; this command is for `candor lab run`")
+    })?;
+    let mut next = || lines.next().and_then(Result::ok);
+    let report = match order {
+        Order::Server { port, coalesce_ns, events, dbus, in_process } => {
+            let coalesce = Nanos::from_nanos(coalesce_ns);
+            server::serve(&port, coalesce, dbus.as_deref(), (events, in_process), &mut next)
+        }
+        Order::Injector { trace, port, events, departures } => {
+            injector::inject(&trace, &port, events, &departures, &mut next)
+        }
+        Order::Subscriber { url, kind, events, arrivals } => {
+            subscriber::subscribe(&url, kind, events, &arrivals)
+        }
+    }?;
+    answer(&report)
 }
 
 /// CPU time so far.

@@ -12,7 +12,6 @@ use candor_time::Nanos;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{injector, server, subscriber};
 use crate::error::Error;
 use crate::experiment::SubscriberKind;
 
@@ -48,34 +47,6 @@ pub(super) struct Report {
     pub(super) bytes: u64,
     /// How late a frame left at most, in ns.
     pub(super) latest_ns: u64,
-}
-
-/// Does what the order in the first line of the standard input says: the body of such a process.
-///
-/// # Errors
-/// The order makes no sense, or it cannot be carried out; in words.
-pub fn work() -> Result<(), String> {
-    let mut lines = io::stdin().lines();
-    let Some(Ok(order)) = lines.next() else {
-        return Err("there is no order; this command is for `candor lab run`".into());
-    };
-    let order = serde_json::from_str(&order).map_err(|error| {
-        format!("the order cannot be read: {error}; this command is for `candor lab run`")
-    })?;
-    let mut next = || lines.next().and_then(Result::ok);
-    let report = match order {
-        Order::Server { port, coalesce_ns, events, dbus, in_process } => {
-            let coalesce = Nanos::from_nanos(coalesce_ns);
-            server::serve(&port, coalesce, dbus.as_deref(), (events, in_process), &mut next)
-        }
-        Order::Injector { trace, port, events, departures } => {
-            injector::inject(&trace, &port, events, &departures, &mut next)
-        }
-        Order::Subscriber { url, kind, events, arrivals } => {
-            subscriber::subscribe(&url, kind, events, &arrivals)
-        }
-    }?;
-    answer(&report)
 }
 
 /// Tells the parent something.
