@@ -30,7 +30,7 @@ use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 
 use candor_linux::clock;
-use candor_time::{Monotonic, Nanos};
+use candor_time::{Instant, Monotonic, Nanos};
 
 use self::daemon::Daemon;
 use self::evaluate::{Cost, Ran as Measured};
@@ -116,19 +116,8 @@ impl Bed<'_> {
             },
         )?;
         let url = server.ready()?;
-        let mut subscribers = Vec::new();
-        for arrivals in arrivals.iter().filter(|_| !is_inside) {
-            let order = Order::Subscriber {
-                url: daemon.as_ref().map_or(&url, |daemon| &daemon.address).clone(),
-                kind: self.service.subscriber,
-                events: self.experiment.count,
-                arrivals: arrivals.clone(),
-            };
-            subscribers.push(self.start("subscriber", &order)?);
-        }
-        for subscriber in &mut subscribers {
-            subscriber.ready()?;
-        }
+        let url = daemon.as_ref().map_or(&url, |daemon| &daemon.address);
+        let subscribers = self.subscribers(url, if is_inside { &[] } else { &arrivals })?;
         let departures = self.scratch.join("departures");
         let mut injector = self.start(
             "injector",
@@ -145,15 +134,7 @@ impl Bed<'_> {
         let begin = clock::now::<Monotonic>();
         let before = costs(&server, &subscribers, daemon.as_ref())?;
         injector.tell("begin")?;
-        let length = Nanos::from_secs(self.experiment.count / u64::from(self.service.rate_hz));
-        while !injector.has_answered(ATTENTION)? {
-            let now = clock::now::<Monotonic>() - begin;
-            let share = now.as_nanos() as f64 / length.as_nanos().max(1) as f64;
-            let sent = (self.experiment.count as f64 * share.min(1.0)) as u64;
-            if !self.watch.proceed(now, sent) {
-                return Err(Error::Interrupted);
-            }
-        }
+        self.attend(&mut injector, begin)?;
         let end = clock::now::<Monotonic>();
         let sent = injector.report()?;
         let _ = clock::sleep_until(end + PATIENCE);
@@ -179,6 +160,38 @@ impl Bed<'_> {
             departures,
             arrivals,
         })
+    }
+
+    /// Starts a subscriber for each file of arrivals. They are ready.
+    fn subscribers(&self, url: &str, arrivals: &[PathBuf]) -> Result<Vec<Worker>, Error> {
+        let start = |arrivals: &PathBuf| {
+            let order = Order::Subscriber {
+                url: url.to_owned(),
+                kind: self.service.subscriber,
+                events: self.experiment.count,
+                arrivals: arrivals.clone(),
+            };
+            self.start("subscriber", &order)
+        };
+        let mut subscribers = arrivals.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+        for subscriber in &mut subscribers {
+            subscriber.ready()?;
+        }
+        Ok(subscribers)
+    }
+
+    /// Waits until everything was sent, and tells how far that is.
+    fn attend(&self, injector: &mut Worker, begin: Instant<Monotonic>) -> Result<(), Error> {
+        let count = self.experiment.count;
+        let length = Nanos::from_secs(count / u64::from(self.service.rate_hz));
+        while !injector.has_answered(ATTENTION)? {
+            let now = clock::now::<Monotonic>() - begin;
+            let share = now.as_nanos() as f64 / length.as_nanos().max(1) as f64;
+            if !self.watch.proceed(now, (count as f64 * share.min(1.0)) as u64) {
+                return Err(Error::Interrupted);
+            }
+        }
+        Ok(())
     }
 
     /// Where subscribers write when events arrived.

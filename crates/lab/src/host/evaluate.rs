@@ -92,55 +92,58 @@ pub(super) fn evaluate(
         counts.received = ran.served.events.min(sent);
         counts.lost = sent - counts.received;
     }
-    let overflow = ran.served.lost;
     let subscribers = arrivals.len() as u64;
+    let all_lost = copies_lost + ran.sent.lost * subscribers;
+    let all_lost = if arrivals.is_empty() { counts.lost } else { all_lost };
+    let first = ran.heard.first().copied().unwrap_or_default();
+    Ok(ResultFile {
+        duration_ns: ran.duration.as_nanos(),
+        counts,
+        stopped: stopped(ran, subscribers, all_lost),
+        notes: notes(ran),
+        service: Some(ServiceFigures {
+            processes: processes(ran, subscribers),
+            events: ran.served.events,
+            datagram_bytes: ran.datagram_bytes,
+            event_bytes: (first.events > 0 && first.bytes > 0)
+                .then(|| first.bytes as f64 / first.events as f64),
+            subscribers: u64::from(service.subscribers).min(subscribers),
+            host: ran.machine.clone(),
+        }),
+        ..builder.finish(experiment, command)?
+    })
+}
+
+/// Where frames and events were stopped, of which `all_lost` did not arrive.
+fn stopped(ran: &Ran, subscribers: u64, all_lost: u64) -> Vec<Stopped> {
+    let overflow = ran.served.lost;
     let missed: u64 = ran.heard.iter().map(|report| report.lost).sum();
+    let explained = missed + (overflow + ran.sent.lost) * subscribers.max(1);
     let mut stopped = vec![
         Stopped::new("sender", "", Cause::SenderQueueFull, ran.sent.lost),
         Stopped::new("service", "", Cause::SocketFull, overflow),
         Stopped::new("subscriber", "", Cause::QueueFull, missed),
+        Stopped::new("service", "", Cause::Unexplained, all_lost.saturating_sub(explained)),
     ];
-    let explained = missed + (overflow + ran.sent.lost) * subscribers.max(1);
-    let all_lost = copies_lost + ran.sent.lost * subscribers;
-    let all_lost = if arrivals.is_empty() { counts.lost } else { all_lost };
-    let unexplained = all_lost.saturating_sub(explained);
-    stopped.push(Stopped::new("service", "", Cause::Unexplained, unexplained));
     stopped.retain(|stopped| stopped.frames > 0);
-    let first = ran.heard.first().copied().unwrap_or_default();
-    let share = |cpu: Nanos| {
-        let window = (ran.duration.as_nanos() * ran.machine.cpus as u64).max(1);
-        cpu.as_nanos() as f64 / window as f64 * 100.0
-    };
+    stopped
+}
+
+/// The CPU time of the processes by what they do.
+fn processes(ran: &Ran, subscribers: u64) -> Vec<ProcessCost> {
+    let window = (ran.duration.as_nanos() * ran.machine.cpus as u64).max(1);
     let process = |name: &str, processes: u64, cpu: Nanos| ProcessCost {
         name: name.into(),
         processes,
         cpu_ns: cpu.as_nanos(),
-        cpu_percent: (share(cpu) * 1_000.0).round() / 1_000.0,
+        cpu_percent: (cpu.as_nanos() as f64 / window as f64 * 100.0 * 1_000.0).round() / 1_000.0,
     };
     let mut processes = vec![process("server", 1, ran.cost.server)];
     if !ran.heard.is_empty() {
         processes.push(process("subscriber", subscribers, ran.cost.subscribers));
     }
     processes.extend(ran.cost.daemon.map(|cpu| process("dbus-daemon", 1, cpu)));
-    Ok(ResultFile {
-        duration_ns: ran.duration.as_nanos(),
-        counts,
-        stopped,
-        notes: notes(ran),
-        service: Some(ServiceFigures {
-            processes,
-            events: ran.served.events,
-            datagram_bytes: ran.datagram_bytes,
-            event_bytes: if first.events > 0 && first.bytes > 0 {
-                Some(first.bytes as f64 / first.events as f64)
-            } else {
-                None
-            },
-            subscribers: u64::from(service.subscribers).min(subscribers),
-            host: ran.machine.clone(),
-        }),
-        ..builder.finish(experiment, command)?
-    })
+    processes
 }
 
 /// Latencies that are kept one by one.

@@ -187,85 +187,35 @@ impl Bed<'_> {
         stop: &'scope AtomicBool,
     ) -> Result<(Departures, Vec<Switched>, Arrivals), Error> {
         let TimeTriggered { ref network, flow, receiver, .. } = *self.settings;
-        let run = self.experiment.seed as u32;
-        let seed = self.experiment.seed;
-        let count = self.experiment.count + WARM_UP;
-        let sender = network.flows[flow].from;
-        let socket_of = |node: usize| {
-            let link = network.links_of(node).next()?;
-            let end = usize::from(network.links[link].ends[0] != node);
-            sockets.get(&(link, end))
-        };
         let nowhere = || Error::Other("an end system has no link".into());
-        let mut switches: Vec<ScopedJoinHandle<'_, Result<Switched, candor_linux::Error>>> =
-            Vec::new();
-        let mut main = None;
-        let mut receiving = None;
-        for (node, its) in network.nodes.iter().enumerate() {
-            match its.role {
-                Role::Switch(_) => {
-                    let ports = network.links_of(node).filter_map(|link| {
-                        let end = usize::from(network.links[link].ends[0] != node);
-                        Some((link, sockets.get(&(link, end))?))
-                    });
-                    let ports = ports.collect();
-                    let warmer = warm.get(node).map(Warmer::new);
-                    let switch = Switch { network, node, ports, epoch, advance, warmer };
-                    switches.push(scope.spawn(move || {
-                        settle(PRIORITY, true);
-                        switch.run(stop)
-                    }));
-                }
-                Role::EndSystem(_) => {
-                    let Some(socket) = socket_of(node) else { continue };
-                    if node == receiver {
-                        receiving = Some(scope.spawn(move || {
-                            settle(0, false);
-                            analyze(socket, run, stop)
-                        }));
-                    }
-                    if node == sender {
-                        let is_other = |&other: &usize| {
-                            other != node && network.flows.iter().any(|it| it.from == other)
-                        };
-                        let others = (0..network.nodes.len()).filter(is_other);
-                        let others = others.filter_map(|node| Some((node, socket_of(node)?)));
-                        let generator = Generator {
-                            network,
-                            nodes: [(node, socket)].into_iter().chain(others).collect(),
-                            cycles: Cycles::From(epoch),
-                            run,
-                            seed,
-                            advance: Advance::Learned(advance),
-                            warmer: warm.get(node).map(Warmer::new),
-                            count: Some((vec![flow], count)),
-                            most_late: None,
-                        };
-                        main = Some(scope.spawn(move || {
-                            settle(PRIORITY, false);
-                            send(&generator, (flow, count), stop)
-                        }));
-                    }
-                }
-            }
-        }
-        let main = main.ok_or_else(nowhere)?;
-        let receiving = receiving.ok_or_else(nowhere)?;
+        let switches = network.nodes.iter().enumerate().filter_map(|(node, its)| {
+            let Role::Switch(_) = its.role else { return None };
+            let ports = ports_of(network, sockets, node).collect();
+            let warmer = warm.get(node).map(Warmer::new);
+            let switch = Switch { network, node, ports, epoch, advance, warmer };
+            Some(scope.spawn(move || {
+                settle(PRIORITY, true);
+                switch.run(stop)
+            }))
+        });
+        let switches: Vec<_> = switches.collect();
+        let (_, socket) = ports_of(network, sockets, receiver).next().ok_or_else(nowhere)?;
+        let run = self.experiment.seed as u32;
+        let receiving = scope.spawn(move || {
+            settle(0, false);
+            analyze(socket, run, stop)
+        });
+        let generator = self.generator(sockets, (epoch, advance, warm)).ok_or_else(nowhere)?;
+        let main = scope.spawn(move || {
+            settle(PRIORITY, false);
+            send(&generator, flow, stop)
+        });
         let period = network.flows[flow].period().unwrap_or(network.cycle);
-        while !main.is_finished() {
-            let now = clock::now::<Realtime>();
-            let passed = epoch.since(now);
-            let sent = (passed.as_nanos() / period.as_nanos().max(1)).min(self.experiment.count);
-            if !self.watch.proceed(passed, sent) {
-                return Err(Error::Interrupted);
-            }
-            let ended =
-                switches.iter().any(ScopedJoinHandle::is_finished) || receiving.is_finished();
-            if ended {
-                break;
-            }
-            let _ = clock::sleep_until(now + ATTENTION);
-        }
+        self.attend(epoch, period, &|| {
+            main.is_finished()
+                || receiving.is_finished()
+                || switches.iter().any(ScopedJoinHandle::is_finished)
+        })?;
         let relays_ns: u64 =
             network.flows[flow].hops.iter().map(|hop| hop.relay_delay.as_nanos()).sum();
         let rest = PATIENCE + period + Nanos::from_nanos(relays_ns);
@@ -276,6 +226,61 @@ impl Bed<'_> {
         let switched = switches.into_iter().map(joined).collect::<Result<Vec<_>, _>>()?;
         Ok((sent, switched, arrivals))
     }
+
+    /// What sends the frames of the sender, and those of all other end systems that have flows.
+    fn generator<'a>(
+        &'a self,
+        sockets: &'a BTreeMap<(usize, usize), EthernetSocket>,
+        (epoch, advance, warm): (Epoch, Nanos, &'a [EthernetSocket]),
+    ) -> Option<Generator<'a>> {
+        let TimeTriggered { ref network, flow, .. } = *self.settings;
+        let sender = network.flows[flow].from;
+        let sends = |node: &usize| network.flows.iter().any(|it| it.from == *node);
+        let others = (0..network.nodes.len()).filter(|&node| node != sender).filter(sends);
+        let socket = |node| Some((node, ports_of(network, sockets, node).next()?.1));
+        Some(Generator {
+            network,
+            nodes: [socket(sender)?].into_iter().chain(others.filter_map(socket)).collect(),
+            cycles: Cycles::From(epoch),
+            run: self.experiment.seed as u32,
+            seed: self.experiment.seed,
+            advance: Advance::Learned(advance),
+            warmer: warm.get(sender).map(Warmer::new),
+            count: Some((vec![flow], self.experiment.count + WARM_UP)),
+            most_late: None,
+        })
+    }
+
+    /// Waits until a thread has ended, and tells how far the experiment is.
+    fn attend(
+        &self,
+        epoch: Epoch,
+        period: Nanos,
+        has_ended: &dyn Fn() -> bool,
+    ) -> Result<(), Error> {
+        while !has_ended() {
+            let now = clock::now::<Realtime>();
+            let passed = epoch.since(now);
+            let sent = (passed.as_nanos() / period.as_nanos().max(1)).min(self.experiment.count);
+            if !self.watch.proceed(passed, sent) {
+                return Err(Error::Interrupted);
+            }
+            let _ = clock::sleep_until(now + ATTENTION);
+        }
+        Ok(())
+    }
+}
+
+/// The links of a node, each with the socket at its end of it.
+fn ports_of<'a>(
+    network: &'a Network,
+    sockets: &'a BTreeMap<(usize, usize), EthernetSocket>,
+    node: usize,
+) -> impl Iterator<Item = (usize, &'a EthernetSocket)> {
+    network.links_of(node).filter_map(move |link| {
+        let end = usize::from(network.links[link].ends[0] != node);
+        Some((link, sockets.get(&(link, end))?))
+    })
 }
 
 /// What a thread has seen.
@@ -287,9 +292,10 @@ fn joined<T>(thread: ScopedJoinHandle<'_, Result<T, candor_linux::Error>>) -> Re
 /// Sends, and keeps the frames of a flow.
 fn send(
     generator: &Generator<'_>,
-    (flow, count): (usize, u64),
+    flow: usize,
     stop: &AtomicBool,
 ) -> Result<Departures, candor_linux::Error> {
+    let count = generator.count.as_ref().map_or(0, |(_, count)| *count);
     let mut frames = Vec::with_capacity(usize::try_from(count).unwrap_or(0).min(1 << 24));
     let (sent, ended) = generator.run(stop, &mut |news| match news {
         News::Sent { departure, is_marked, .. } if departure.flow == flow => {
@@ -455,33 +461,13 @@ impl Steps {
     }
 }
 
-/// Makes the result.
-fn evaluate<'a>(
-    experiment: &Experiment,
-    settings: &'a TimeTriggered,
-    measured: &Measured,
-    command: String,
-    lines: Option<&'a mut dyn Write>,
-) -> Result<ResultFile, Error> {
-    let mut flow = Flow::new(settings, lines)?;
-    let stream = settings.flow as u16;
-    let mut arrived: BTreeMap<u32, Vec<Option<u64>>> = BTreeMap::new();
-    for arrival in &measured.arrivals.frames {
-        if arrival.measurement.stream == stream {
-            let stamp = arrival.stamp.map(Instant::as_nanos);
-            arrived.entry(arrival.measurement.sequence).or_default().push(stamp);
-        }
-    }
-    let mut dropped = BTreeMap::new();
-    // Whether a switch was stopped while it relayed a frame; when it came, and when it left.
-    let mut relayed = BTreeMap::<u32, Steps>::new();
+/// What the switches did with the frames of a flow, by sequence number; and why they dropped those that they dropped.
+fn relayed(measured: &Measured, flow: usize) -> (BTreeMap<u32, Steps>, BTreeMap<u64, Cause>) {
+    let (mut relayed, mut dropped) = (BTreeMap::<_, Steps>::new(), BTreeMap::new());
     for switched in &measured.switched {
-        for &(of, number, cause) in &switched.dropped {
-            if of == settings.flow {
-                dropped.insert(number, cause);
-            }
-        }
-        for step in switched.relayed.iter().filter(|step| step.measurement.stream == stream) {
+        let of_flow = switched.dropped.iter().filter(|(of, ..)| *of == flow);
+        dropped.extend(of_flow.map(|&(_, number, cause)| (number, cause)));
+        for step in switched.relayed.iter().filter(|it| it.measurement.stream == flow as u16) {
             let is_marked = switched.stops.delayed(step.due, step.done)
                 || step.noticed > step.ready
                     && switched.stops.overlaps(step.received, step.noticed);
@@ -491,7 +477,20 @@ fn evaluate<'a>(
             steps.left.push(step.done);
         }
     }
-    let Calibration { bias, advance } = measured.calibration;
+    (relayed, dropped)
+}
+
+/// What became of each frame of a flow, in the order of their ends; and how many of them have no stamp of the kernel.
+fn seen(measured: &Measured, flow: usize) -> (Vec<Seen>, u64) {
+    let mut arrived: BTreeMap<u32, Vec<Option<u64>>> = BTreeMap::new();
+    for arrival in &measured.arrivals.frames {
+        if arrival.measurement.stream == flow as u16 {
+            let stamp = arrival.stamp.map(Instant::as_nanos);
+            arrived.entry(arrival.measurement.sequence).or_default().push(stamp);
+        }
+    }
+    let (mut relayed, dropped) = relayed(measured, flow);
+    let bias_ns = measured.calibration.bias.as_nanos();
     let mut ended = Vec::with_capacity(measured.sent.frames.len());
     let mut unstamped = 0;
     for (frame, is_marked) in &measured.sent.frames {
@@ -510,7 +509,7 @@ fn evaluate<'a>(
         };
         for copy in copies {
             unstamped += u64::from(copy.is_none() || frame.stamp.is_none());
-            let at_ns = copy.map(|at_ns| at_ns.saturating_sub(bias.as_nanos()));
+            let at_ns = copy.map(|at_ns| at_ns.saturating_sub(bias_ns));
             ended.push(seen(at_ns.ok_or(Cause::Unexplained)));
         }
         if copies.is_empty() {
@@ -522,27 +521,34 @@ fn evaluate<'a>(
         }
     }
     ended.sort_by_key(|seen| seen.fate.unwrap_or(seen.due_ns));
-    ended.iter().for_each(|seen| flow.add(seen));
+    (ended, unstamped)
+}
+
+/// What the instrument did.
+fn instrument(measured: &Measured, flow: &Flow<'_>, unstamped: u64) -> Instrument {
     let stops = |stops: &Stops| (stops.count(), stops.longest().as_nanos());
-    let (send_stops, send_longest) = stops(&measured.sent.stops);
+    let (send_stops, send_longest_stop_ns) = stops(&measured.sent.stops);
     let relays = measured.switched.iter().map(|it| stops(&it.stops));
-    let (relay_stops, relay_longest) =
+    let (relay_stops, relay_longest_stop_ns) =
         relays.fold((0, 0), |(count, most), (its, longest)| (count + its, most.max(longest)));
-    let instrument = Instrument {
-        bias_ns: bias.as_nanos(),
-        advance_ns: advance.as_nanos(),
+    Instrument {
+        bias_ns: measured.calibration.bias.as_nanos(),
+        advance_ns: measured.calibration.advance.as_nanos(),
         marked: flow.marked(),
         unmarked: flow.unmarked(),
         send_stops,
-        send_longest_stop_ns: send_longest,
+        send_longest_stop_ns,
         relay_stops,
-        relay_longest_stop_ns: relay_longest,
+        relay_longest_stop_ns,
         unstamped,
         others: measured.switched.iter().map(|it| it.others).sum(),
         host: measured.machine.clone(),
-    };
+    }
+}
+
+/// What makes the figures doubtful.
+fn notes(measured: &Measured, marked_percent: f64, unstamped: u64) -> Vec<String> {
     let mut notes = Vec::new();
-    let marked_percent = flow.marked() as f64 / experiment.count.max(1) as f64 * 100.0;
     if marked_percent > MOST_MARKED_PERCENT {
         notes.push(format!(
             "no verdict: {marked_percent:.0} % of the frames are marked, because the machine stopped the threads \
@@ -558,12 +564,28 @@ fn evaluate<'a>(
         notes.push(format!("{} has no time stamp of the kernel", counted(unstamped, "frame")));
     }
     let strangers: u64 = measured.switched.iter().map(|it| it.strangers).sum();
-    if strangers + measured.arrivals.strangers > 0 {
-        let all = strangers + measured.arrivals.strangers;
-        notes.push(format!("{} belonged to no flow", counted(all, "frame")));
+    let strangers = strangers + measured.arrivals.strangers;
+    if strangers > 0 {
+        notes.push(format!("{} belonged to no flow", counted(strangers, "frame")));
     }
+    notes
+}
+
+/// Makes the result.
+fn evaluate<'a>(
+    experiment: &Experiment,
+    settings: &'a TimeTriggered,
+    measured: &Measured,
+    command: String,
+    lines: Option<&'a mut dyn Write>,
+) -> Result<ResultFile, Error> {
+    let mut flow = Flow::new(settings, lines)?;
+    let (ended, unstamped) = seen(measured, settings.flow);
+    ended.iter().for_each(|seen| flow.add(seen));
+    let instrument = instrument(measured, &flow, unstamped);
+    let marked_percent = flow.marked() as f64 / experiment.count.max(1) as f64 * 100.0;
     let mut result = flow.finish(experiment, command, measured.duration, Vec::new())?;
-    result.notes.extend(notes);
+    result.notes.extend(notes(measured, marked_percent, unstamped));
     if let Some(figures) = &mut result.time_triggered {
         figures.instrument = Some(instrument);
     }
