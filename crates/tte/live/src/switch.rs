@@ -83,6 +83,12 @@ pub struct Service<'a> {
     pub tally: &'a Mutex<Tally>,
 }
 
+impl Service<'_> {
+    fn has_cable(&self, link: usize) -> bool {
+        self.cables.contains(&link)
+    }
+}
+
 /// How many frames a switch has seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -211,16 +217,36 @@ struct Inlet {
     has_cable: bool,
 }
 
+/// A switch at work.
+struct Work<'a> {
+    switch: &'a Switch<'a>,
+    service: Option<&'a Service<'a>>,
+    notes: Notes,
+    pace: Pace<'a>,
+    station: Station,
+    destinations: Destinations,
+    /// By port.
+    inlets: Vec<Inlet>,
+    beats: Vec<Beat>,
+    /// The frames that have yet to leave, by the number by which the station knows them.
+    inside: BTreeMap<u32, Inside>,
+    next_id: u32,
+    /// What the station does with frames, until it is done.
+    actions: Vec<Action>,
+    /// What leaves: when its last bit is to reach the other end, which frame, and over which link.
+    departures: BinaryHeap<Reverse<(Nanos, u32, usize)>>,
+}
+
 impl Switch<'_> {
     /// Relays until `stop`.
     ///
     /// # Errors
     /// An interface is gone. What was to leave by one that is down is dropped.
     pub fn run(&self, stop: &AtomicBool) -> Result<Switched, Error> {
-        let mut notes = Notes { frames: Some(Switched::default()), ..Notes::default() };
-        let mut pace = Pace::new(self.advance, self.warmer);
-        self.relay(stop, None, &mut notes, &mut pace)?;
-        Ok(Switched { stops: pace.gaps, ..notes.frames.unwrap_or_default() })
+        let notes = Notes { frames: Some(Switched::default()), ..Notes::default() };
+        let mut work = Work::new(self, None, notes);
+        work.relay(stop)?;
+        Ok(Switched { stops: work.pace.gaps, ..work.notes.frames.unwrap_or_default() })
     }
 
     /// Relays until `stop`, sends protocol control frames, and counts: what it has counted up to its end, and how it
@@ -229,153 +255,10 @@ impl Switch<'_> {
     /// # Errors
     /// An interface is gone. What was to leave by one that is down is dropped.
     pub fn serve(&self, stop: &AtomicBool, service: &Service<'_>) -> (Tally, Result<(), Error>) {
-        let mut notes = Notes::default();
-        let mut pace = Pace::new(self.advance, self.warmer);
-        let ended = self.relay(stop, Some(service), &mut notes, &mut pace);
-        let counted = self.count(&pace.gaps, &mut notes.tally);
-        (notes.tally, ended.and(counted))
-    }
-
-    /// What is counted elsewhere, if all interfaces are still there.
-    fn count(&self, stops: &Stops, tally: &mut Tally) -> Result<(), Error> {
-        tally.stops = (stops.count(), stops.longest());
-        for (_, socket) in &self.ports {
-            tally.unheard += u64::from(socket.drops()?);
-        }
-        self.ports.iter().try_for_each(|(_, socket)| socket.check_interface())
-    }
-
-    fn relay(
-        &self,
-        stop: &AtomicBool,
-        service: Option<&Service<'_>>,
-        notes: &mut Notes,
-        pace: &mut Pace<'_>,
-    ) -> Result<(), Error> {
-        let mut station = Station::new(self.network, self.node, Nanos::ZERO);
-        let destinations = Destinations::new(self.network);
-        let has_cable = |link| service.is_some_and(|service| service.cables.contains(&link));
-        let mut inlets = self.inlets(&has_cable);
-        let mut beats = self.beats(service);
-        let mut told_at = Instant::default();
-        let arrivals = self.arrivals();
-        let mut inside: BTreeMap<u32, Inside> = BTreeMap::new();
-        let mut next_id = 0_u32;
-        let mut departures: BinaryHeap<Reverse<(Nanos, u32, usize)>> = BinaryHeap::new();
-        let mut actions = Vec::new();
-        let mut bytes = [0; 2_048];
-        while !stop.load(Ordering::Relaxed) {
-            for (index, (link, socket)) in self.ports.iter().enumerate() {
-                while let Some(received) = unless_down(socket.receive(&mut bytes), None)? {
-                    let noticed = pace.now();
-                    let found = destinations.flow_of(&bytes[..received.len]);
-                    let came = found.and_then(|(flow, measurement)| {
-                        let is_it =
-                            |hop: &candor_tte::Hop| (hop.link, hop.to) == (*link, self.node);
-                        let hop = self.network.flows[flow].hops.iter().position(is_it)?;
-                        Some((flow, hop, measurement))
-                    });
-                    let Some((flow, hop, measurement)) = came else {
-                        notes.stranger();
-                        continue;
-                    };
-                    if self.is_oversized(flow, received.len) {
-                        let number = measurement.map_or(0, |it| u64::from(it.sequence));
-                        notes.dropped(flow, number, Cause::Oversized);
-                        continue;
-                    }
-                    let stamp = received.stamp.unwrap_or(noticed);
-                    let first_bit =
-                        self.first_bit(&mut inlets[index], *link, flow, self.epoch.since(stamp));
-                    let left = self.network.flows[flow].hops_behind(hop).count();
-                    let id = next_id;
-                    next_id = next_id.wrapping_add(1);
-                    inside.insert(
-                        id,
-                        Inside {
-                            flow,
-                            bytes: bytes[..received.len].to_vec(),
-                            measurement,
-                            received: stamp,
-                            noticed,
-                            ready: self.epoch.at(self.ready(*link, flow, first_bit)),
-                            left,
-                        },
-                    );
-                    let act = &mut |action| actions.push(action);
-                    station.arrive(self.network, (flow, hop), id, first_bit, act);
-                }
-            }
-            let next = loop {
-                let time = self.epoch.since(pace.now());
-                station.advance(self.network, time, &mut |action| actions.push(action));
-                for action in actions.drain(..) {
-                    match action {
-                        Action::Starts { id, flow, hop, at } => {
-                            let number = self.network.flows[flow].hops[hop].link;
-                            let link = &self.network.links[number];
-                            let size = self.network.flows[flow].size;
-                            let on_link = match has_cable(number) {
-                                true => Nanos::ZERO,
-                                false => link.preamble() + link.transmission(size) + link.delay,
-                            };
-                            departures.push(Reverse((at + on_link, id, number)));
-                        }
-                        Action::Dropped { id, flow, hop, cause } => {
-                            if self.network.flows[flow].hops[hop].to == self.node
-                                && let Some(frame) = inside.get_mut(&id)
-                            {
-                                // Refused when it came: it leaves by none of its ports.
-                                frame.left = 1;
-                            }
-                            if let Some(frame) = leave(&mut inside, id) {
-                                let number = frame.map_or(0, |it| u64::from(it.sequence));
-                                notes.dropped(flow, number, cause);
-                            }
-                        }
-                    }
-                }
-                while let Some(&Reverse((at, id, link))) = departures.peek() {
-                    let due = self.epoch.at(at);
-                    if pace.now() < pace.earlier(due) {
-                        break;
-                    }
-                    departures.pop();
-                    self.depart(&mut inside, id, link, due, pace, notes)?;
-                }
-                if let Some(service) = service {
-                    self.beat(&mut beats, service, pace, &mut notes.tally)?;
-                }
-                let cycle = self.network.cycle;
-                let beat =
-                    beats.iter().map(|it| it.advance.earlier(self.epoch.at(it.at(cycle)))).min();
-                let departure = departures.peek().map(|it| self.epoch.at(it.0.0));
-                let departure = departure.map(|due| pace.earlier(due));
-                let next = station.next_at().map(|at| self.epoch.at(at));
-                let next = [next, departure, beat].into_iter().flatten().min();
-                if let Some(next) = next {
-                    let now = pace.now();
-                    pace.warm(now, next);
-                }
-                // Whoever looks for frames now may come too late for what is to happen.
-                match next.filter(|&at| at < pace.now() + IMMINENT) {
-                    Some(at) => pace.until(at),
-                    None => break next,
-                };
-            };
-            if let Some(service) = service {
-                let now = pace.now();
-                if now.since(told_at) > ATTENTION {
-                    told_at = now;
-                    self.count(&pace.gaps, &mut notes.tally)?;
-                    if let Ok(mut tally) = service.tally.try_lock() {
-                        tally.clone_from(&notes.tally);
-                    }
-                }
-            }
-            self.rest(next, &arrivals, pace)?;
-        }
-        Ok(())
+        let mut work = Work::new(self, Some(service), Notes::default());
+        let ended = work.relay(stop);
+        let counted = work.count();
+        (work.notes.tally, ended.and(counted))
     }
 
     /// The protocol control frames to come: from the second cycle on.
@@ -385,7 +268,7 @@ impl Switch<'_> {
         };
         let beat = |(port, (link, _)): (usize, &(usize, &EthernetSocket))| {
             let it = &self.network.links[*link];
-            let offset = match service.cables.contains(link) {
+            let offset = match service.has_cable(*link) {
                 true => -it.preamble().as_nanos().cast_signed(),
                 false => (it.transmission(PCF_SIZE) + it.delay).as_nanos().cast_signed(),
             };
@@ -394,40 +277,13 @@ impl Switch<'_> {
         self.ports.iter().enumerate().map(beat).collect()
     }
 
-    /// Sends the protocol control frames that are due.
-    fn beat(
-        &self,
-        beats: &mut [Beat],
-        service: &Service<'_>,
-        pace: &mut Pace<'_>,
-        tally: &mut Tally,
-    ) -> Result<(), Error> {
-        let Some(id) = service.pcf_id else { return Ok(()) };
-        for beat in beats {
-            let Some((_, socket)) = self.ports.get(beat.port) else { continue };
-            let cycle = self.network.cycle;
-            while let Some((pcf, leaves)) = beat.next(self.epoch, cycle, pace.now(), tally) {
-                let frame = self.network.frames.pcf(socket.address(), id, &pcf);
-                match unless_down(socket.send(&frame), Sent::WouldBlock)? {
-                    Sent::Taken => tally.pcfs += 1,
-                    _ => tally.pcfs_missed += 1,
-                }
-                let mut stamp = None;
-                socket.transmit_stamps(&mut |_, it| stamp = Some(it))?;
-                if let Some(stamp) = stamp {
-                    beat.advance.learn(leaves, stamp);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn inlets(&self, has_cable: &dyn Fn(usize) -> bool) -> Vec<Inlet> {
+    fn inlets(&self, service: Option<&Service<'_>>) -> Vec<Inlet> {
         let inlet = |(link, _): &(usize, &EthernetSocket)| {
             let other = self.network.links[*link].other_end(self.node);
             let role = other.map(|node| &self.network.nodes[node].role);
             let is_from_end_system = matches!(role, Some(Role::EndSystem(_)));
-            Inlet { free_at: Nanos::ZERO, is_from_end_system, has_cable: has_cable(*link) }
+            let has_cable = service.is_some_and(|service| service.has_cable(*link));
+            Inlet { free_at: Nanos::ZERO, is_from_end_system, has_cable }
         };
         self.ports.iter().map(inlet).collect()
     }
@@ -471,19 +327,197 @@ impl Switch<'_> {
             }
         }
     }
+}
+
+impl<'a> Work<'a> {
+    fn new(switch: &'a Switch<'a>, service: Option<&'a Service<'a>>, notes: Notes) -> Self {
+        Self {
+            switch,
+            service,
+            notes,
+            pace: Pace::new(switch.advance, switch.warmer),
+            station: Station::new(switch.network, switch.node, Nanos::ZERO),
+            destinations: Destinations::new(switch.network),
+            inlets: switch.inlets(service),
+            beats: switch.beats(service),
+            inside: BTreeMap::new(),
+            next_id: 0,
+            actions: Vec::new(),
+            departures: BinaryHeap::new(),
+        }
+    }
+
+    fn relay(&mut self, stop: &AtomicBool) -> Result<(), Error> {
+        let switch = self.switch;
+        let arrivals = switch.arrivals();
+        let mut told_at = Instant::default();
+        let mut bytes = [0; 2_048];
+        while !stop.load(Ordering::Relaxed) {
+            for (port, (link, socket)) in switch.ports.iter().enumerate() {
+                while let Some(received) = unless_down(socket.receive(&mut bytes), None)? {
+                    self.arrive((port, *link), &bytes[..received.len], received.stamp);
+                }
+            }
+            let next = self.catch_up()?;
+            if let Some(service) = self.service {
+                let now = self.pace.now();
+                if now.since(told_at) > ATTENTION {
+                    told_at = now;
+                    self.count()?;
+                    if let Ok(mut tally) = service.tally.try_lock() {
+                        tally.clone_from(&self.notes.tally);
+                    }
+                }
+            }
+            self.rest(next, &arrivals)?;
+        }
+        Ok(())
+    }
+
+    /// What is counted elsewhere, if all interfaces are still there.
+    fn count(&mut self) -> Result<(), Error> {
+        let (stops, tally) = (&self.pace.gaps, &mut self.notes.tally);
+        tally.stops = (stops.count(), stops.longest());
+        for (_, socket) in &self.switch.ports {
+            tally.unheard += u64::from(socket.drops()?);
+        }
+        self.switch.ports.iter().try_for_each(|(_, socket)| socket.check_interface())
+    }
+
+    /// A frame has come by a port: it goes to the queues, if it may.
+    fn arrive(
+        &mut self,
+        (port, link): (usize, usize),
+        bytes: &[u8],
+        stamp: Option<Instant<Realtime>>,
+    ) {
+        let Switch { network, node, epoch, .. } = *self.switch;
+        let noticed = self.pace.now();
+        let came = self.destinations.flow_of(bytes).and_then(|(flow, measurement)| {
+            let is_it = |hop: &candor_tte::Hop| (hop.link, hop.to) == (link, node);
+            Some((flow, network.flows[flow].hops.iter().position(is_it)?, measurement))
+        });
+        let Some((flow, hop, measurement)) = came else {
+            self.notes.stranger();
+            return;
+        };
+        if self.switch.is_oversized(flow, bytes.len()) {
+            let number = measurement.map_or(0, |it| u64::from(it.sequence));
+            self.notes.dropped(flow, number, Cause::Oversized);
+            return;
+        }
+        let received = stamp.unwrap_or(noticed);
+        let inlet = &mut self.inlets[port];
+        let first_bit = self.switch.first_bit(inlet, link, flow, epoch.since(received));
+        let ready = epoch.at(self.switch.ready(link, flow, first_bit));
+        let left = network.flows[flow].hops_behind(hop).count();
+        let bytes = bytes.to_vec();
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        self.inside.insert(id, Inside { flow, bytes, measurement, received, noticed, ready, left });
+        let act = &mut |action| self.actions.push(action);
+        self.station.arrive(network, (flow, hop), id, first_bit, act);
+    }
+
+    /// Does everything that is due or imminent. When something happens next.
+    fn catch_up(&mut self) -> Result<Option<Instant<Realtime>>, Error> {
+        loop {
+            self.decide();
+            while let Some(&Reverse((at, id, link))) = self.departures.peek() {
+                let due = self.switch.epoch.at(at);
+                if self.pace.now() < self.pace.earlier(due) {
+                    break;
+                }
+                self.departures.pop();
+                self.depart(id, link, due)?;
+            }
+            if let Some(service) = self.service {
+                self.beat(service)?;
+            }
+            let next = self.next();
+            if let Some(next) = next {
+                let now = self.pace.now();
+                self.pace.warm(now, next);
+            }
+            // Whoever looks for frames now may come too late for what is to happen.
+            match next.filter(|&at| at < self.pace.now() + IMMINENT) {
+                Some(at) => self.pace.until(at),
+                None => return Ok(next),
+            };
+        }
+    }
+
+    /// The queues say which frames leave, and which go no further.
+    fn decide(&mut self) {
+        let network = self.switch.network;
+        let time = self.switch.epoch.since(self.pace.now());
+        self.station.advance(network, time, &mut |action| self.actions.push(action));
+        for action in self.actions.drain(..) {
+            match action {
+                Action::Starts { id, flow, hop, at } => {
+                    let number = network.flows[flow].hops[hop].link;
+                    let link = &network.links[number];
+                    let size = network.flows[flow].size;
+                    let on_link = match self.service.is_some_and(|it| it.has_cable(number)) {
+                        true => Nanos::ZERO,
+                        false => link.preamble() + link.transmission(size) + link.delay,
+                    };
+                    self.departures.push(Reverse((at + on_link, id, number)));
+                }
+                Action::Dropped { id, flow, hop, cause } => {
+                    if network.flows[flow].hops[hop].to == self.switch.node
+                        && let Some(frame) = self.inside.get_mut(&id)
+                    {
+                        // Refused when it came: it leaves by none of its ports.
+                        frame.left = 1;
+                    }
+                    if let Some(frame) = leave(&mut self.inside, id) {
+                        let number = frame.map_or(0, |it| u64::from(it.sequence));
+                        self.notes.dropped(flow, number, cause);
+                    }
+                }
+            }
+        }
+    }
+
+    /// When a frame is decided about or handed over next.
+    fn next(&self) -> Option<Instant<Realtime>> {
+        let Switch { network, epoch, .. } = *self.switch;
+        let beat = |beat: &Beat| beat.advance.earlier(epoch.at(beat.at(network.cycle)));
+        let departure = self.departures.peek().map(|it| self.pace.earlier(epoch.at(it.0.0)));
+        let decision = self.station.next_at().map(|at| epoch.at(at));
+        [decision, departure, self.beats.iter().map(beat).min()].into_iter().flatten().min()
+    }
+
+    /// Sends the protocol control frames that are due.
+    fn beat(&mut self, service: &Service<'_>) -> Result<(), Error> {
+        let Some(id) = service.pcf_id else { return Ok(()) };
+        let Switch { network, epoch, ref ports, .. } = *self.switch;
+        let tally = &mut self.notes.tally;
+        for beat in &mut self.beats {
+            let Some((_, socket)) = ports.get(beat.port) else { continue };
+            while let Some((pcf, leaves)) = beat.next(epoch, network.cycle, self.pace.now(), tally)
+            {
+                let frame = network.frames.pcf(socket.address(), id, &pcf);
+                match unless_down(socket.send(&frame), Sent::WouldBlock)? {
+                    Sent::Taken => tally.pcfs += 1,
+                    _ => tally.pcfs_missed += 1,
+                }
+                let mut stamp = None;
+                socket.transmit_stamps(&mut |_, it| stamp = Some(it))?;
+                if let Some(stamp) = stamp {
+                    beat.advance.learn(leaves, stamp);
+                }
+            }
+        }
+        Ok(())
+    }
 
     /// A frame leaves by the port of a link.
-    fn depart(
-        &self,
-        inside: &mut BTreeMap<u32, Inside>,
-        id: u32,
-        link: usize,
-        due: Instant<Realtime>,
-        pace: &mut Pace<'_>,
-        notes: &mut Notes,
-    ) -> Result<(), Error> {
+    fn depart(&mut self, id: u32, link: usize, due: Instant<Realtime>) -> Result<(), Error> {
+        let Self { pace, notes, inside, .. } = self;
         let Some(frame) = inside.get(&id) else { return Ok(()) };
-        let port = self.ports.iter().find(|(it, _)| *it == link);
+        let port = self.switch.ports.iter().find(|(it, _)| *it == link);
         let Some((_, socket)) = port else {
             // The link has no port.
             leave(inside, id);
@@ -499,7 +533,7 @@ impl Switch<'_> {
             pace.stamped(stamp);
         }
         let done = stamp.unwrap_or_else(|| pace.now());
-        let is_scheduled = self.network.flows[frame.flow].is_time_triggered();
+        let is_scheduled = self.switch.network.flows[frame.flow].is_time_triggered();
         if let Some(stamp) = stamp.filter(|_| is_scheduled) {
             pace.learn(due, stamp);
         }
@@ -519,15 +553,15 @@ impl Switch<'_> {
 
     /// Sleeps if nothing is to happen soon.
     fn rest(
-        &self,
+        &mut self,
         next: Option<Instant<Realtime>>,
         arrivals: &[(Nanos, Nanos)],
-        pace: &mut Pace<'_>,
     ) -> Result<(), Error> {
-        let now = self.epoch.since(pace.now());
+        let Switch { epoch, ref ports, .. } = *self.switch;
+        let now = epoch.since(self.pace.now());
         let mut until = now + ATTENTION;
         if let Some(next) = next {
-            until = until.min(self.epoch.since(next));
+            until = until.min(epoch.since(next));
         }
         for &(at, period) in arrivals {
             // Awake until a frame of the last instant can no longer come.
@@ -539,11 +573,11 @@ impl Switch<'_> {
             until = until.min(now + Nanos::from_nanos(period.as_nanos() - behind));
         }
         if until > now + AWAKE + AWAKE {
-            let files: Vec<_> = self.ports.iter().map(|(_, socket)| socket.as_fd()).collect();
+            let files: Vec<_> = ports.iter().map(|(_, socket)| socket.as_fd()).collect();
             let wake_at = Nanos::from_nanos(until.as_nanos() - AWAKE.as_nanos());
             let timeout = Nanos::from_nanos(wake_at.as_nanos() - now.as_nanos());
             poll::wait_any_or_signal(&files, Some(timeout))?;
-            pace.roused(self.epoch.at(wake_at));
+            self.pace.roused(epoch.at(wake_at));
         }
         Ok(())
     }
