@@ -405,15 +405,57 @@ fn flow(
         let message = "`id` is missing: the number of the virtual link";
         findings.error(section.origin(), message);
     }
-    let mut send = Nanos::ZERO;
+    let (traffic, relays) = traffic(network, class, &mut section, place);
+    let origin = section.origin_of("to");
+    section.finish();
+    let (from, to) = (from??, to.into_iter().collect::<Option<Vec<_>>>()?);
+    if to.contains(&from) {
+        findings.error(origin, "the sender is among the receivers");
+        return None;
+    }
+    if let Some(twice) = to.iter().enumerate().find(|(at, node)| to[..*at].contains(node)) {
+        let name = &network.nodes[*twice.1].name;
+        findings.error_with_hint(origin, format!("`{name}` is named twice"), "name it once");
+        return None;
+    }
+    let send = match traffic {
+        Traffic::TimeTriggered { send, .. } => send,
+        _ => Nanos::ZERO,
+    };
+    let hops = route(network, from, &to, send, &|switch| relays.of(switch)).map_err(|why| {
+        let (node, what, hint) = match why {
+            NoRoute::Unreachable(node) => {
+                (node, "cannot be reached over switches", "add the links that lead there")
+            }
+            NoRoute::Ambiguous(node) => (
+                node,
+                "is reached over two paths of equal length",
+                "remove a link, or make one path longer",
+            ),
+        };
+        let message = format!("`{}` {what}", network.nodes[node].name);
+        findings.error_with_hint(origin, message, hint);
+    });
+    let (hops, id, name) = (hops.ok()?, id.unwrap_or_default(), entry.key.clone());
+    Some(Flow { name, traffic, id, from, to, size, deadline, hops, is_control: false })
+}
+
+/// What a flow of a class sends, and when switches relay it.
+fn traffic(
+    network: &Network,
+    class: &str,
+    section: &mut Section<'_>,
+    place: &mut Place,
+) -> (Traffic, Relays) {
+    let findings = section.findings();
     let mut relays = Relays::default();
     let traffic = match class {
         "tt" => {
             section.require(&["send"]);
             let period = section.nanos("period").unwrap_or(network.cycle);
-            send = section.nanos("send").unwrap_or_default();
+            let send = section.nanos("send").unwrap_or_default();
             let window = section.nanos("window");
-            relays = Relays::read(network, &mut section, place);
+            relays = Relays::read(network, section, place);
             if network.cycle == Nanos::ZERO {
                 // Nothing can be said about the period.
             } else if period == Nanos::ZERO
@@ -446,37 +488,7 @@ fn flow(
             Traffic::BestEffort { load: percent / 100.0 }
         }
     };
-    let origin = section.origin_of("to");
-    section.finish();
-    let (from, to) = (from??, to.into_iter().collect::<Option<Vec<_>>>()?);
-    if to.contains(&from) {
-        findings.error(origin, "the sender is among the receivers");
-        return None;
-    }
-    if let Some(twice) = to.iter().enumerate().find(|(at, node)| to[..*at].contains(node)) {
-        let name = &network.nodes[*twice.1].name;
-        findings.error_with_hint(origin, format!("`{name}` is named twice"), "name it once");
-        return None;
-    }
-    let hops = match route(network, from, &to, send, &|switch| relays.of(switch)) {
-        Ok(hops) => hops,
-        Err(why) => {
-            let (node, what) = match why {
-                NoRoute::Unreachable(node) => (node, "cannot be reached over switches"),
-                NoRoute::Ambiguous(node) => (node, "is reached over two paths of equal length"),
-            };
-            let message = format!("`{}` {what}", network.nodes[node].name);
-            let hint = match why {
-                NoRoute::Unreachable(_) => "add the links that lead there",
-                NoRoute::Ambiguous(_) => "remove a link, or make one path longer",
-            };
-            findings.error_with_hint(origin, message, hint);
-            return None;
-        }
-    };
-    let id = id.unwrap_or_default();
-    let name = entry.key.clone();
-    Some(Flow { name, traffic, id, from, to, size, deadline, hops, is_control: false })
+    (traffic, relays)
 }
 
 /// The relay delays of a flow: one for all switches, or by switch.

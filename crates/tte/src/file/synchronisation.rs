@@ -1,6 +1,7 @@
 //! The table `synchronisation` of a network file, and the ways of the frames that follow from it.
 
 use candor_config::Section;
+use candor_diagnostics::{Findings, Origin};
 use candor_time::Nanos;
 
 use super::node_named;
@@ -19,31 +20,7 @@ pub(super) fn read(network: &Network, mut section: Section<'_>) -> Option<Synchr
     let findings = section.findings();
     section.require(&["period", "masters", "compression_master"]);
     let period = section.nanos("period");
-    let named: Vec<_> = section
-        .strings("masters")
-        .into_iter()
-        .map(|(name, origin)| {
-            let node = node_named(network, name, origin, findings)?;
-            if matches!(network.nodes[node].role, Role::Switch(_)) {
-                findings
-                    .error(origin, format!("`{name}` is a switch, but masters are end systems"));
-            }
-            Some(node)
-        })
-        .collect();
-    section.refuse_empty("masters", "name an end system");
-    let compression_master = section.string("compression_master").map(|name| {
-        let origin = section.origin_of("compression_master");
-        let node = node_named(network, name, origin, findings)?;
-        let is_end_system = matches!(network.nodes[node].role, Role::EndSystem(_));
-        if is_end_system || !network.has_schedule(node) {
-            let message =
-                format!("`{name}` is no time-triggered switch, but the compression master is one");
-            findings.error(origin, message);
-            return None;
-        }
-        Some(node)
-    });
+    let (masters, compression_master) = nodes(network, &mut section);
     let faulty = section.integer("faulty", 0..=MOST_MASTERS as u32).unwrap_or_default();
     let priority = section.integer("priority", 0..=u8::MAX).unwrap_or_default();
     let most = section.nanos("max_transmission_delay");
@@ -52,26 +29,8 @@ pub(super) fn read(network: &Network, mut section: Section<'_>) -> Option<Synchr
     let of_period = section.origin_of("period");
     let of_masters = section.origin_of("masters");
     section.finish();
-    let (period, compression_master) = (period?, compression_master??);
-    let masters = named.into_iter().collect::<Option<Vec<_>>>()?;
-    let mut apart = masters.clone();
-    apart.sort_unstable();
-    apart.dedup();
-    if apart.len() < masters.len() {
-        findings.error(of_masters, "a master is named twice");
-        return None;
-    }
-    if masters.len() > MOST_MASTERS {
-        let message = format!("there are {}, but at most {MOST_MASTERS} can be", masters.len());
-        findings.error(of_masters, format!("`masters`: {message}"));
-        return None;
-    }
-    if masters.len() <= 2 * faulty as usize {
-        let message = format!("{} masters cannot bear {faulty} faulty ones", masters.len());
-        let hint = format!("{} can", 2 * faulty + 1);
-        findings.error_with_hint(of_masters, message, hint);
-        return None;
-    }
+    let (period, compression_master, masters) = (period?, compression_master?, masters?);
+    check(&masters, faulty, of_masters, findings)?;
     let (cycle_ns, period_ns) = (network.cycle.as_nanos(), period.as_nanos());
     if period_ns == 0 || cycle_ns % period_ns != 0 && period_ns % cycle_ns != 0 {
         let message = format!(
@@ -109,6 +68,60 @@ pub(super) fn read(network: &Network, mut section: Section<'_>) -> Option<Synchr
     let synchronisation =
         Synchronisation { period, masters, compression_master, priority, timing, flows };
     is_enabled.then_some(synchronisation)
+}
+
+/// The masters, and the compression master; `None` if one that is named cannot be it.
+fn nodes(network: &Network, section: &mut Section<'_>) -> (Option<Vec<usize>>, Option<usize>) {
+    let findings = section.findings();
+    let masters: Vec<_> = section
+        .strings("masters")
+        .into_iter()
+        .map(|(name, origin)| {
+            let node = node_named(network, name, origin, findings)?;
+            if matches!(network.nodes[node].role, Role::Switch(_)) {
+                findings
+                    .error(origin, format!("`{name}` is a switch, but masters are end systems"));
+            }
+            Some(node)
+        })
+        .collect();
+    section.refuse_empty("masters", "name an end system");
+    let compression_master = section.string("compression_master").and_then(|name| {
+        let origin = section.origin_of("compression_master");
+        let node = node_named(network, name, origin, findings)?;
+        let is_end_system = matches!(network.nodes[node].role, Role::EndSystem(_));
+        if is_end_system || !network.has_schedule(node) {
+            let message =
+                format!("`{name}` is no time-triggered switch, but the compression master is one");
+            findings.error(origin, message);
+            return None;
+        }
+        Some(node)
+    });
+    (masters.into_iter().collect(), compression_master)
+}
+
+/// Whether these can be the masters if so many of them may be faulty.
+fn check(masters: &[usize], faulty: u32, origin: &Origin, findings: &Findings) -> Option<()> {
+    let mut apart = masters.to_vec();
+    apart.sort_unstable();
+    apart.dedup();
+    if apart.len() < masters.len() {
+        findings.error(origin, "a master is named twice");
+        return None;
+    }
+    if masters.len() > MOST_MASTERS {
+        let message = format!("there are {}, but at most {MOST_MASTERS} can be", masters.len());
+        findings.error(origin, format!("`masters`: {message}"));
+        return None;
+    }
+    if masters.len() <= 2 * faulty as usize {
+        let message = format!("{} masters cannot bear {faulty} faulty ones", masters.len());
+        let hint = format!("{} can", 2 * faulty + 1);
+        findings.error_with_hint(origin, message, hint);
+        return None;
+    }
+    Some(())
 }
 
 /// The protocol control frames: from each master to the compression master, and from there to all others that have a
