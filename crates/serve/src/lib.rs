@@ -300,6 +300,48 @@ impl Service {
     pub fn change(&mut self, sources: Vec<Source>) -> Result<(), Error> {
         self.close_ended();
         let Some(server) = &self.server else { return Ok(()) };
+        let (kept, is_used) = self.kept(&sources);
+        let leaving = self.ingests.iter().zip(&is_used).filter(|(_, is_used)| !**is_used);
+        let estate = leaving.filter_map(|((_, ingest), _)| ingest.intake.endpoint()).collect();
+        let estate = Estate::new(estate);
+        let mut opened = Vec::new();
+        for (source, kept) in sources.iter().zip(&kept) {
+            opened.push(match kept {
+                Some(_) => None,
+                None => Some(ingest::open(source, &estate).map_err(Error::Port)?),
+            });
+        }
+        // Nobody else takes over what is left.
+        drop(estate);
+        // What comes from now on waits until all is in place.
+        let shared = Arc::clone(&self.shared);
+        let mut hub = shared.hub();
+        let mut started = Vec::new();
+        for opened in opened.into_iter().flatten() {
+            match opened.start(self.coalesce, Arc::clone(&self.shared), server) {
+                Ok(ingest) => started.push(ingest),
+                Err(error) => {
+                    started.iter().for_each(Ingest::end);
+                    self.ended.extend(started);
+                    drop(hub);
+                    self.close_ended();
+                    return Err(Error::Kernel(error));
+                }
+            }
+        }
+        // Nothing fails from here on.
+        self.replace(&mut hub, sources, kept, started);
+        let intakes = self.ingests.iter().map(|(_, ingest)| Arc::clone(&ingest.intake));
+        *self.shared.intakes() = intakes.collect();
+        hub.ring_all();
+        drop(hub);
+        self.shared.changes.fetch_add(1, Ordering::Relaxed);
+        self.close_ended();
+        Ok(())
+    }
+
+    /// Which of the open ports each source keeps, by its place, and whether each port is kept.
+    fn kept(&self, sources: &[Source]) -> (Vec<Option<usize>>, Vec<bool>) {
         let mut is_used = vec![false; self.ingests.len()];
         let mut kept = vec![None; sources.len()];
         // A port that keeps its bus comes first.
@@ -317,34 +359,17 @@ impl Service {
                 }
             }
         }
-        let leaving = self.ingests.iter().zip(&is_used).filter(|(_, is_used)| !**is_used);
-        let estate = leaving.filter_map(|((_, ingest), _)| ingest.intake.endpoint()).collect();
-        let estate = Estate::new(estate);
-        let mut opened = Vec::new();
-        for (source, kept) in sources.iter().zip(&kept) {
-            opened.push(match kept {
-                Some(_) => None,
-                None => Some(ingest::open(source, &estate).map_err(Error::Port)?),
-            });
-        }
-        // Nobody else takes over what is left.
-        drop(estate);
-        // What comes from now on waits until all is in place.
-        let mut hub = self.shared.hub();
-        let mut started = Vec::new();
-        for opened in opened.into_iter().flatten() {
-            match opened.start(self.coalesce, Arc::clone(&self.shared), server) {
-                Ok(ingest) => started.push(ingest),
-                Err(error) => {
-                    started.iter().for_each(Ingest::end);
-                    self.ended.extend(started);
-                    drop(hub);
-                    self.close_ended();
-                    return Err(Error::Kernel(error));
-                }
-            }
-        }
-        // Nothing fails from here on.
+        (kept, is_used)
+    }
+
+    /// Each source has the port that it keeps, or the next one that was started. What is left of the old ones ends.
+    fn replace(
+        &mut self,
+        hub: &mut Hub,
+        sources: Vec<Source>,
+        kept: Vec<Option<usize>>,
+        started: Vec<Ingest>,
+    ) {
         let mut old: Vec<_> = std::mem::take(&mut self.ingests).into_iter().map(Some).collect();
         let mut started = started.into_iter();
         let mut places = Vec::new();
@@ -373,13 +398,6 @@ impl Service {
             ingest.end();
             self.ended.push(ingest);
         }
-        let intakes = self.ingests.iter().map(|(_, ingest)| Arc::clone(&ingest.intake));
-        *self.shared.intakes() = intakes.collect();
-        hub.ring_all();
-        drop(hub);
-        self.shared.changes.fetch_add(1, Ordering::Relaxed);
-        self.close_ended();
-        Ok(())
     }
 
     /// Waits until the ports that are not used any more are closed, so that others may have their addresses.
