@@ -122,8 +122,10 @@ impl Capture {
                     let progress =
                         receiver.receive(Until::Woken, &mut |it| batch.push(it.frame)).unwrap();
                     assert_ne!(progress, Progress::Ended);
-                    count.fetch_add(batch.len() as u64, Ordering::Relaxed);
+                    let frames = batch.len() as u64;
                     received.lock().unwrap().extend(batch);
+                    // Whoever waits for a count finds its frames.
+                    count.fetch_add(frames, Ordering::Release);
                 }
             })
         };
@@ -132,7 +134,7 @@ impl Capture {
     }
 
     fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
+        self.count.load(Ordering::Acquire)
     }
 
     /// What was received, once there are so many frames.
