@@ -18,14 +18,6 @@ from rust import TESTS, end_of_braces, product
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST = 80
-# Functions that may be longer for now. One that is not longer any more must not stand here.
-EXCEPTIONS = {
-    ("crates/cli/src/ping/master.rs", "run"),
-    ("crates/cli/src/ping/report.rs", "text"),
-    ("crates/cli/src/tte/analyze.rs", "run"),
-    ("crates/lab/src/campaign/ping.rs", "read"),
-    ("crates/lab/src/campaign/time_triggered.rs", "read"),
-}
 
 
 def functions(text):
@@ -45,19 +37,12 @@ def functions(text):
             yield found[1], text.count("\n", 0, found.start()) + 1, text.count("\n", found.start(), end) + 1
 
 
-def broken(files, exceptions):
-    """A sentence for each law that does not hold: `files` is `{path: text}`."""
-    excused = set()
+def broken(files):
+    """A sentence for each function that is too long: `files` is `{path: text}`."""
     for path, text in files.items():
         for name, line, lines in functions(text):
-            if lines <= MOST:
-                continue
-            if (path, name) in exceptions:
-                excused.add((path, name))
-            else:
+            if lines > MOST:
                 yield f"{path}:{line}: `{name}` has {lines} lines; split it by what it does: {MOST} are allowed"
-    for path, name in sorted(exceptions - excused):
-        yield f"{path}: `{name}` is no exception any more; remove it from tests/laws/functions.py"
 
 
 def main():
@@ -65,7 +50,7 @@ def main():
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     files = {path: (ROOT / path).read_text() for path in sorted(set(listed.split("\0")))
              if path and not TESTS.search(path) and (ROOT / path).exists()}
-    wrong = list(broken(files, EXCEPTIONS))
+    wrong = list(broken(files))
     for sentence in wrong:
         print(sentence)
     return 1 if wrong else 0

@@ -160,8 +160,15 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
     }
     follower.finish(&master, args.draw)?;
     ran.map_err(|error| error.to_string())?;
+    say_what_is_wrong(&master, args.pong.is_some());
     let counts = master.counts(None);
-    if counts.sent > 0 && counts.answered + counts.late == 0 && args.pong.is_none() {
+    Ok(counts.answered == counts.sent && counts.sent > 0)
+}
+
+/// What figures do not tell.
+fn say_what_is_wrong(master: &Master, has_partner: bool) {
+    let counts = master.counts(None);
+    if counts.sent > 0 && counts.answered + counts.late == 0 && !has_partner {
         say!("nobody answered: start `candor pong` on the other side, with the same identifiers");
     }
     let reused = master.reused();
@@ -172,7 +179,6 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
             counted(reused, "request")
         );
     }
-    Ok(counts.answered == counts.sent && counts.sent > 0)
 }
 
 /// A slave of this process, on another port.

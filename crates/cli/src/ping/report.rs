@@ -192,22 +192,20 @@ pub(super) fn text(
         let _ = writeln!(out, "requests were sent {p50} after they were due (p50), {max} at most");
     }
     if round_trips.count() > 0 && draw != Draw::None {
-        let canvas =
-            Canvas { width: 80, height: 16, time: Scale::Logarithmic, charset: Charset::Unicode };
         out.push('\n');
-        out.push_str(&match draw {
-            Draw::Histogram => {
-                let canvas = Canvas { time: Scale::Linear, ..canvas };
-                text::histogram("round trip", &round_trips.classic(BINS), canvas)
-            }
-            _ => {
-                let profile = round_trips.profile();
-                let series = [Series { name: "round trips", profile: &profile }];
-                text::profile("round trip", &series, canvas)
-            }
-        });
+        out.push_str(&drawn(&round_trips, draw));
     }
     out
+}
+
+fn drawn(round_trips: &Histogram, draw: Draw) -> String {
+    let time = if draw == Draw::Histogram { Scale::Linear } else { Scale::Logarithmic };
+    let canvas = Canvas { width: 80, height: 16, time, charset: Charset::Unicode };
+    if draw == Draw::Histogram {
+        return text::histogram("round trip", &round_trips.classic(BINS), canvas);
+    }
+    let profile = round_trips.profile();
+    text::profile("round trip", &[Series { name: "round trips", profile: &profile }], canvas)
 }
 
 fn figures(summary: Option<&Figures>) -> [String; 6] {

@@ -11,6 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use candor_bus::outlet::Stop;
 use candor_linux::clock;
 use candor_linux::ethernet::{EthernetSocket, Options};
 use candor_output::say;
@@ -116,15 +117,29 @@ pub(super) fn run(args: &AnalyzeArgs) -> Answer {
         let from = args.from.as_deref().map_or("the schedule".to_owned(), |it| it.to_owned());
         say!("analyze {}: latencies from {from}; Ctrl-C ends it", args.interface);
     }
+    let (unheard, ended) = hear(&mut analysis, before.as_ref(), &behind, stop)?;
+    let answer = analysis.finish(unheard)?;
+    ended?;
+    Ok(answer)
+}
+
+/// Hands what both ports hear to the analysis until it is over: frames that found no room, and why a port ended.
+fn hear(
+    analysis: &mut Analysis<'_>,
+    before: Option<&EthernetSocket>,
+    behind: &EthernetSocket,
+    stop: &Stop,
+) -> Result<(u64, Result<(), String>), String> {
+    let network = analysis.network;
     let over = AtomicBool::new(false);
-    let (unheard, ended) = thread::scope(|scope| {
+    thread::scope(|scope| {
         let _ending = Ending(&over);
         let (tell, heard) = channel();
-        let ports = [(Place::Before, before.as_ref()), (Place::Behind, Some(&behind))];
+        let ports = [(Place::Before, before), (Place::Behind, Some(behind))];
         let ports = ports.into_iter().filter_map(|(place, socket)| Some((place, socket?)));
         let threads: Vec<_> = ports
             .map(|(place, socket)| {
-                let (tell, over, network) = (tell.clone(), &over, &network);
+                let (tell, over) = (tell.clone(), &over);
                 scope.spawn(move || {
                     // If one port is gone, the other one has nothing to be joined with.
                     let _ending = Ending(over);
@@ -152,11 +167,8 @@ pub(super) fn run(args: &AnalyzeArgs) -> Answer {
                 Err(error) => ended = Err(error.to_string()),
             }
         }
-        Ok::<_, String>((unheard, ended))
-    })?;
-    let answer = analysis.finish(unheard)?;
-    ended?;
-    Ok(answer)
+        Ok((unheard, ended))
+    })
 }
 
 /// The flow that is asked for.

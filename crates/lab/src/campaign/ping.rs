@@ -21,6 +21,7 @@
 use std::path::Path;
 
 use candor_config::Section;
+use candor_diagnostics::Findings;
 use candor_protocol::order::{self, Controller, Settings, Tester};
 use candor_time::Nanos;
 use candor_vm::Speed;
@@ -42,6 +43,53 @@ const DEFAULT_PRIORITY: u8 = 60;
 /// A guest keeps all time stamps in memory, and requests have numbers of 16 bits.
 const MOST_COUNT: u64 = 65_536;
 
+/// What the table `ping` says.
+struct Trips {
+    length: u8,
+    period: Nanos,
+    timeout: Nanos,
+    is_open_loop: bool,
+    is_virtual: bool,
+    priority: u8,
+}
+
+impl Trips {
+    fn read(mut table: Option<Section<'_>>, findings: &Findings) -> Self {
+        let mut nanos = |key: &'static str, most: Nanos| {
+            let section = table.as_mut()?;
+            let value = section.nanos(key)?;
+            if value > most {
+                let message =
+                    format!("`{key}` is {value}, but the bus must not be silent for so long");
+                let hint = format!("use {most} at most");
+                findings.error_with_hint(section.origin_of(key), message, hint);
+            }
+            Some(value)
+        };
+        let mut trips = Self {
+            length: 8,
+            period: nanos("period", MOST_PERIOD).unwrap_or(DEFAULT_PERIOD),
+            timeout: nanos("timeout", MOST_TIMEOUT).unwrap_or(DEFAULT_TIMEOUT),
+            is_open_loop: false,
+            is_virtual: false,
+            priority: DEFAULT_PRIORITY,
+        };
+        if let Some(mut section) = table {
+            trips.length = section.integer("length", 1..=8).unwrap_or(trips.length);
+            trips.is_open_loop = section.boolean("paced").unwrap_or_default();
+            trips.priority = section.integer("priority", 0..=99).unwrap_or(trips.priority);
+            trips.is_virtual = section.boolean("virtual").unwrap_or_default();
+            if trips.is_open_loop && trips.period == Nanos::ZERO {
+                let message = "without a period requests can only be sent one at a time";
+                let hint = "write period = \"1ms\"";
+                findings.error_with_hint(section.origin_of("period"), message, hint);
+            }
+            section.finish();
+        }
+        trips
+    }
+}
+
 /// Reads one.
 pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> Option<Examined> {
     let findings = file.findings();
@@ -56,35 +104,8 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> O
         let message = format!("`count` is {count}, but there can be {MOST_COUNT} requests");
         findings.error_with_hint(file.origin_of("count"), message, "use several seeds");
     }
-    let mut ping = file.section("ping");
-    let mut nanos = |key: &'static str, most: Nanos| {
-        let section = ping.as_mut()?;
-        let value = section.nanos(key)?;
-        if value > most {
-            let message = format!("`{key}` is {value}, but the bus must not be silent for so long");
-            let hint = format!("use {most} at most");
-            findings.error_with_hint(section.origin_of(key), message, hint);
-        }
-        Some(value)
-    };
-    let period = nanos("period", MOST_PERIOD).unwrap_or(DEFAULT_PERIOD);
-    let timeout = nanos("timeout", MOST_TIMEOUT).unwrap_or(DEFAULT_TIMEOUT);
-    let (mut length, mut is_open_loop, mut priority, mut is_virtual) = (None, None, None, None);
-    if let Some(mut section) = ping {
-        length = section.integer("length", 1..=8);
-        is_open_loop = section.boolean("paced");
-        priority = section.integer("priority", 0..=99);
-        is_virtual = section.boolean("virtual");
-        if is_open_loop == Some(true) && period == Nanos::ZERO {
-            let message = "without a period requests can only be sent one at a time";
-            findings.error_with_hint(
-                section.origin_of("period"),
-                message,
-                "write period = \"1ms\"",
-            );
-        }
-        section.finish();
-    }
+    let Trips { length, period, timeout, is_open_loop, is_virtual, priority } =
+        Trips::read(file.section("ping"), findings);
     let (load, size) = file.section("load").map(read_load).unwrap_or_default();
     let origin = file.origin_of("vm").clone();
     let said = reader.machine(file.section("vm"));
@@ -107,7 +128,7 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> O
         tester: Tester::Master,
     };
     let settings = Settings {
-        gateway_priority: priority.unwrap_or(DEFAULT_PRIORITY),
+        gateway_priority: priority,
         interrupt_priority: said.interrupt_priority,
         napi_thread_priority: said.napi_thread_priority,
         backlog_priority: said.backlog_priority,
@@ -115,7 +136,7 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> O
         ..Settings::default()
     };
     let driver = said.driver.describe();
-    let bus_of_both = if is_virtual == Some(true) { "one virtual device" } else { "one bus" };
+    let bus_of_both = if is_virtual { "one virtual device" } else { "one bus" };
     let description =
         format!("master and slave on {driver}, on {bus_of_both}; {}", load.describe());
     let conditions = format!(
@@ -138,15 +159,7 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> O
         files: Vec::new(),
         description,
     };
-    let ping = Ping {
-        bus,
-        length: length.unwrap_or(8),
-        period,
-        is_open_loop: is_open_loop.unwrap_or(false),
-        timeout,
-        is_virtual: is_virtual.unwrap_or(false),
-        vm,
-    };
+    let ping = Ping { bus, length, period, is_open_loop, timeout, is_virtual, vm };
     let kind = Kind::Ping(Box::new(ping));
     Some(Examined { kind, conditions, inputs: reader.inputs, count: DEFAULT_COUNT })
 }

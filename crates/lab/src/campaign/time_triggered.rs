@@ -22,7 +22,7 @@
 use std::path::Path;
 
 use candor_config::{Section, Table, Value};
-use candor_diagnostics::{Findings, Severity, Source, list_of_names};
+use candor_diagnostics::{Findings, Origin, Severity, Source, list_of_names};
 use candor_time::Nanos;
 use candor_tte::check::check;
 use candor_tte::file::{Places, read_with_places};
@@ -75,22 +75,8 @@ pub(super) fn read(
     let value = table.get("network").and_then(Value::as_table)?;
     let ((network, places), inputs) = network(value, base, findings)?;
     let schedule_errors = schedule_errors(&network, &places);
-    let named = |wanted: Option<(&str, &_)>, names: &[&str], what: &str, key: &str| match wanted {
-        Some((name, origin)) => {
-            let index = names.iter().position(|it| *it == name);
-            if index.is_none() {
-                let hint = format!("there are {}", list_of_names(names.iter().copied(), "and"));
-                findings.error_with_hint(origin, format!("unknown {what} `{name}`"), hint);
-            }
-            index
-        }
-        None if names.len() == 1 => Some(0),
-        None => {
-            let message = format!("there are {} of which one is measured", names.len());
-            let hint = format!("say which, as in measure.{key} = \"{}\"", names.first()?);
-            findings.error_with_hint(origin, format!("{what}: {message}"), hint);
-            None
-        }
+    let named = |wanted, names: &[&str], what: &str, key: &str| {
+        one_of(wanted, names, (what, key), origin, findings)
     };
     let scheduled: Vec<_> = network.flows.iter().filter(|flow| flow.is_time_triggered()).collect();
     if scheduled.is_empty() {
@@ -105,21 +91,8 @@ pub(super) fn read(
     let flow = network.flow(&flow.name)?;
     let testbed = common.testbed.unwrap_or(Testbed::Sim);
     if testbed == Testbed::Host {
-        let is_steady = |node: &candor_tte::Node| node.oscillator == Oscillator::default();
-        let has_clocks = network.synchronisation.is_some() || !network.nodes.iter().all(is_steady);
-        for (is_there, origin, what) in [
-            (has_clocks, origin, "`drift` and `synchronisation`: this machine has one clock"),
-            (
-                instrument != TimeStamping::default(),
-                driver_origin,
-                "`driver`: this machine has drivers of its own",
-            ),
-        ] {
-            if is_there {
-                let message = format!("the testbed `host` cannot have {what}");
-                findings.error_with_hint(origin, message, "use testbed = \"sim\", or remove it");
-            }
-        }
+        let has_driver = instrument != TimeStamping::default();
+        refuse_on_host(&network, origin, has_driver.then_some(driver_origin), findings);
     }
     let framing = framing.unwrap_or_default();
     let time_triggered = TimeTriggered {
@@ -135,6 +108,55 @@ pub(super) fn read(
     let conditions = time_triggered.describe();
     let kind = Kind::TimeTriggered(Box::new(time_triggered));
     Some(Examined { kind, conditions, inputs, count: DEFAULT_COUNT })
+}
+
+/// The place of the name that is wanted among these; of the only one, if none is.
+fn one_of(
+    wanted: Option<(&str, &Origin)>,
+    names: &[&str],
+    (what, key): (&str, &str),
+    origin: &Origin,
+    findings: &Findings,
+) -> Option<usize> {
+    match wanted {
+        Some((name, origin)) => {
+            let index = names.iter().position(|it| *it == name);
+            if index.is_none() {
+                let hint = format!("there are {}", list_of_names(names.iter().copied(), "and"));
+                findings.error_with_hint(origin, format!("unknown {what} `{name}`"), hint);
+            }
+            index
+        }
+        None if names.len() == 1 => Some(0),
+        None => {
+            let message = format!("there are {} of which one is measured", names.len());
+            let hint = format!("say which, as in measure.{key} = \"{}\"", names.first()?);
+            findings.error_with_hint(origin, format!("{what}: {message}"), hint);
+            None
+        }
+    }
+}
+
+/// What a machine has of its own cannot be set.
+fn refuse_on_host(
+    network: &Network,
+    origin: &Origin,
+    driver: Option<&Origin>,
+    findings: &Findings,
+) {
+    let is_steady = |node: &candor_tte::Node| node.oscillator == Oscillator::default();
+    let has_clocks = network.synchronisation.is_some() || !network.nodes.iter().all(is_steady);
+    let clocks = "`drift` and `synchronisation`: this machine has one clock";
+    let refused = [
+        (has_clocks.then_some(origin), clocks),
+        (driver, "`driver`: this machine has drivers of its own"),
+    ];
+    for (origin, what) in refused {
+        if let Some(origin) = origin {
+            let message = format!("the testbed `host` cannot have {what}");
+            findings.error_with_hint(origin, message, "use testbed = \"sim\", or remove it");
+        }
+    }
 }
 
 /// What was published for frames of that size.
