@@ -69,18 +69,27 @@ pub(super) fn evaluate(
         if *left_ns == NEVER {
             continue;
         }
-        for (stream, arrivals) in (0..).zip(&arrivals) {
+        for arrivals in &arrivals {
             let arrived = arrivals.get(number as usize).copied().filter(|time| *time != NEVER);
-            let taps = Taps::new(TapPath::SIGNAL_SERVICE).with(Tap::Queued, *left_ns);
-            let taps = arrived.map_or(taps, |at_ns| taps.with(Tap::Delivered, at_ns));
-            let stopped_by = arrived.is_none().then_some(Cause::Unexplained);
-            builder.add(&Copied {
-                end: End { stream: Some(stream), number, taps: &taps, known_ns: 0, stopped_by },
+            let taps = taps(*left_ns, arrived);
+            builder.line(&Copied {
+                end: end_of(0, number, &taps),
                 sent: None,
                 received: arrived.is_some().then_some(&"event"),
                 passed: "delivered",
                 rule: "",
             });
+        }
+    }
+    // The account takes them in the order of their ends, stream by stream.
+    let left = || (0_u64..).zip(&departures).filter(|(_, left_ns)| **left_ns != NEVER);
+    for (stream, arrivals) in (0..).zip(&arrivals) {
+        let arrived = |number: u64| arrivals.get(number as usize).filter(|time| **time != NEVER);
+        let mut events: Vec<_> = left().collect();
+        events.sort_by_key(|(number, _)| arrived(*number));
+        for (number, left_ns) in events {
+            let taps = taps(*left_ns, arrived(number).copied());
+            builder.account.end(&end_of(stream, number, &taps));
         }
     }
     let copies_lost: u64 = builder.account.stopped().values().sum();
@@ -112,6 +121,17 @@ pub(super) fn evaluate(
         }),
         ..builder.finish(experiment, command)?
     })
+}
+
+/// The way of an event to a subscriber.
+fn taps(left_ns: u64, arrived: Option<u64>) -> Taps {
+    let taps = Taps::new(TapPath::SIGNAL_SERVICE).with(Tap::Queued, left_ns);
+    arrived.map_or(taps, |at_ns| taps.with(Tap::Delivered, at_ns))
+}
+
+fn end_of(stream: u32, number: u64, taps: &Taps) -> End<'_> {
+    let stopped_by = taps.at(Tap::Delivered).is_none().then_some(Cause::Unexplained);
+    End { stream: Some(stream), number, taps, known_ns: 0, stopped_by }
 }
 
 /// Where frames and events were stopped, of which `all_lost` did not arrive.

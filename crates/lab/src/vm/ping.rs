@@ -73,20 +73,25 @@ pub(super) fn evaluate(
     for stamp in &report.received {
         answers[usize::from(stamp.number)] = Some(stamp.time_ns);
     }
-    for stamp in &report.sent {
+    let trips = report.sent.iter().map(|stamp| {
         let answered = answers[usize::from(stamp.number)];
         let taps = Taps::new(TapPath::ROUND_TRIP).with(Tap::Queued, stamp.time_ns);
-        let taps = answered.map_or(taps, |at_ns| taps.with(Tap::Answered, at_ns));
-        builder.add(&Copied {
-            end: match answered {
-                Some(_) => End::received(stamp.number.into(), &taps),
-                None => End::stopped(stamp.number.into(), &taps, Cause::Unexplained),
-            },
+        (stamp.number.into(), answered.map_or(taps, |at_ns| taps.with(Tap::Answered, at_ns)))
+    });
+    let mut trips: Vec<_> = trips.collect();
+    for (number, taps) in &trips {
+        builder.line(&Copied {
+            end: end_of(*number, taps),
             sent: None,
-            received: answered.is_some().then_some(&"answer"),
+            received: taps.at(Tap::Answered).is_some().then_some(&"answer"),
             passed: "delivered",
             rule: "",
         });
+    }
+    // The account takes them in the order of their ends.
+    trips.sort_by_key(|(_, taps)| taps.at(Tap::Answered));
+    for (number, taps) in &trips {
+        builder.account.end(&end_of(*number, taps));
     }
     let counts = builder.account.counts();
     let mut stopped = vec![Stopped::new("", "", Cause::Unexplained, counts.lost)];
@@ -121,4 +126,12 @@ pub(super) fn evaluate(
         machine: Some(machine),
         ..builder.finish(experiment, command)?
     })
+}
+
+/// How a request has ended.
+const fn end_of(number: u64, taps: &Taps) -> End<'_> {
+    match taps.at(Tap::Answered) {
+        Some(_) => End::received(number, taps),
+        None => End::stopped(number, taps, Cause::Unexplained),
+    }
 }

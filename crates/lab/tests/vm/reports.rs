@@ -550,3 +550,33 @@ fn quantiles_of_machines_are_exact() {
         assert_eq!(figures.figure_ns(figure), Some(100_003.0), "{figure}");
     }
 }
+
+#[test]
+fn round_trips_are_counted_in_the_order_of_their_answers() {
+    let lab = Lab::new(|_| {
+        let stamp = |number: u16, time_ns| Stamp { number, time_ns };
+        Report {
+            sent: (0..6).map(|number| stamp(number, u64::from(number) * 1_000_000)).collect(),
+            // 5 is answered before 3 and 4; 2 is not, and 0 is late.
+            received: [
+                (1, 1_200_000),
+                (5, 5_300_000),
+                (3, 5_400_000),
+                (4, 5_500_000),
+                (0, 200_000_000),
+            ]
+            .map(|(number, time_ns)| stamp(number, time_ns))
+            .into(),
+            ..Report::default()
+        }
+    });
+    let (result, lines) =
+        lab.one("kind = 'ping'\ntestbed = 'vm'\ncount = 6\nbus.can.bitrate = '1M'\n");
+    let counts = result.counts;
+    assert_eq!((counts.sent, counts.received, counts.lost, counts.late), (6, 5, 1, 1));
+    // 3, 4 and 0 came below 5.
+    assert_eq!((counts.reordered, counts.duplicated), (3, 0));
+    // Lines are in the order of the requests.
+    let numbers: Vec<_> = lines.iter().skip(1).filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(numbers, ["0", "1", "2", "3", "4", "5"]);
+}
