@@ -1,6 +1,6 @@
 //! Many subscribers of the signal service, each of a few signals: 12,586 frames/s of 340 identifiers, open loop over UDP.
 //!
-//!     cargo bench -p candor-serve --bench many_subscribers -- [SECONDS] [subscribers=N] [signals=N] [tick=TIME] [seed=N] [stalled=N]
+//!     cargo bench -p candor-signal-service --bench many_subscribers -- [SECONDS] [subscribers=N] [signals=N] [tick=TIME] [seed=N] [stalled=N]
 //!
 //! The service and its subscribers, WebSocket connections with JSON, are a process each. Without `stalled` it runs
 //! twice: without anybody who never reads, and with one who is subscribed to everything and never reads. It prints the
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime};
 use candor_diagnostics::Findings;
 use candor_events::afb::Api;
 use candor_events::{Bus, Filter, Format, Hub, Pattern, Subscriber};
-use candor_serve::{Config, Pace, Patience, Place, Service, Source};
+use candor_signal_service::{Config, Pace, Patience, Place, Service, Source};
 use candor_signals::Database;
 use candor_time::Nanos;
 use candor_wire::can::{Frame, StandardId};

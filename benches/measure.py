@@ -31,7 +31,7 @@ BENCHES = {
     "queues": "candor-queue",
     "log_read": "candor-recording",
     "signal_decode": "candor-signals",
-    "signals_pace": "candor-serve",
+    "signals_pace": "candor-signal-service",
     "gateway": "candor-gateway",
     "relay": "candor-gateway",
 }

@@ -1,6 +1,6 @@
 //! How fast a recording reaches one subscriber that it waits for (`pace = "subscribers"`).
 //!
-//!     cargo bench -p candor-serve --bench signals_pace [-- EVENTS [FORMAT]]
+//!     cargo bench -p candor-signal-service --bench signals_pace [-- EVENTS [FORMAT]]
 //!
 //! A recording of 340 identifiers is played again and again to one client, over WebSocket on the loopback: `cbor` and
 //! `msgpack` with batches, `json` with an event per message, or `inside` in the process. The client decodes each event and
@@ -10,8 +10,8 @@
 use std::error::Error;
 use std::time::Instant;
 
-use candor_serve::client::{Client, Event};
-use candor_serve::{
+use candor_signal_service::client::{Client, Event};
+use candor_signal_service::{
     Batch, Config, Content, Encoding, Filter, Pace, Patience, Pattern, Place, Service, Source,
 };
 use serde_json::json;

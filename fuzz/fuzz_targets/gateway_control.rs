@@ -2,8 +2,8 @@
 //! that is read is read again after writing it, and nothing takes more memory than it may.
 #![no_main]
 
+use candor_daemon::lines::Lines;
 use candor_gateway::control::{Answer, Request};
-use candor_service::lines::Lines;
 
 const MAX_LINE: usize = 256;
 

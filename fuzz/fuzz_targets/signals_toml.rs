@@ -1,7 +1,7 @@
 //! The reader of files of the signal service with the DBC files that they name.
 #![no_main]
 
-use candor_serve::file;
+use candor_signal_service::file;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     // What stands behind the mark is whatever DBC file is named.

@@ -8,9 +8,9 @@ const fs = require("node:fs");
 const path = require("node:path");
 const test = require("node:test");
 const { chromium } = require("playwright-core");
-const app = require("../../crates/serve/page/app.js");
+const app = require("../../crates/signal-service/page/app.js");
 
-const PAGE = path.join(__dirname, "../../crates/serve/page");
+const PAGE = path.join(__dirname, "../../crates/signal-service/page");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const ORIGIN = "http://candor.test";
 const HOSTILE = `<script>globalThis.attacked = 1</script><img src=x onerror="globalThis.attacked = 2">%{x}`;

@@ -62,8 +62,8 @@ mod server;
 
 use std::path::Path;
 
-pub use candor_service::lines::Limits;
-pub use candor_service::unix::{Access, Error as BindError, Reason, SocketWatch};
+pub use candor_daemon::lines::Limits;
+pub use candor_daemon::unix::{Access, Error as BindError, Reason, SocketWatch};
 pub use client::{Client, ClientError};
 pub use protocol::{Answer, FindingLine, Loaded, PROTOCOL, PlanLine, Rejected, Request, Version};
 pub use server::{Listening, Server};

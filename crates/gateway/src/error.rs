@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 use candor_diagnostics::Findings;
 
 /// Why a gateway cannot start or take other rules.
@@ -11,7 +11,7 @@ pub enum Error {
     /// The rule file cannot be read: its name, the reason and the remedy.
     File(String),
     /// The rules have errors.
-    #[cfg(feature = "service")]
+    #[cfg(feature = "daemon")]
     Rules(Findings),
     /// A data plane, by its title, cannot carry out these rules: name and reason of each.
     Plane(&'static str, Vec<(String, String)>),
@@ -33,7 +33,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(reason) | Self::Other(reason) => f.write_str(reason),
-            #[cfg(feature = "service")]
+            #[cfg(feature = "daemon")]
             Self::Rules(findings) => write!(f, "{findings}"),
             Self::Plane(plane, refused) => {
                 for (index, (rule, reason)) in refused.iter().enumerate() {

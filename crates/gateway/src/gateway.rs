@@ -9,10 +9,10 @@ use candor_linux::clock;
 use candor_time::{Instant, Monotonic};
 
 use crate::Error;
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 use crate::control::PlanLine;
 use crate::plan::{Planned, plan};
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 use crate::plane::name_of;
 use crate::plane::{Choice, Config, Kind, Plane, Replays, Report, Share, keys_of};
 use crate::snapshot::{RuleSnapshot, Snapshot};
@@ -217,7 +217,7 @@ impl Gateway {
     }
 
     /// Which plane carries out which rule, by destination.
-    #[cfg(feature = "service")]
+    #[cfg(feature = "daemon")]
     #[must_use]
     pub fn plan_lines(&self) -> Vec<PlanLine> {
         plan_lines(&self.table, &self.planned)
@@ -236,9 +236,9 @@ impl Gateway {
             uptime_ns: (clock::now::<Monotonic>() - self.started).as_nanos(),
             generation: self.changes,
             rejected: self.rejected.clone(),
-            #[cfg(feature = "service")]
+            #[cfg(feature = "daemon")]
             messages_dropped: candor_output::messages::dropped(),
-            #[cfg(not(feature = "service"))]
+            #[cfg(not(feature = "daemon"))]
             messages_dropped: 0,
             rules: self.in_order(&mut report),
             ports: report.ports,
@@ -270,7 +270,7 @@ impl Drop for Gateway {
 }
 
 /// Which plane carries out which rule, by destination, as plain data.
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 #[must_use]
 pub fn plan_lines(table: &Table, planned: &[Planned]) -> Vec<PlanLine> {
     let mut lines = Vec::new();

@@ -16,28 +16,28 @@
 //! | [`control`] | the socket by which it is asked and changed |
 //! | [`metrics`] | the same for Prometheus |
 
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 pub mod control;
 mod error;
 mod gateway;
 mod lock;
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 pub mod metrics;
 pub mod plan;
 pub mod plane;
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 mod rules;
 pub mod snapshot;
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 mod supervisor;
 
 pub use error::Error;
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 pub use gateway::plan_lines;
 pub use gateway::{Compiled, Gateway, Rules};
 pub use plane::Config;
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 pub use rules::{parse_rules, read_rules, rehearse};
 pub use snapshot::Snapshot;
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 pub use supervisor::{Observer, Service, run, signals};

@@ -38,10 +38,10 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Mutex;
 
-use candor_service::clients::Room;
-use candor_service::http::{self, Limits};
-pub use candor_service::listen::Exposure;
-use candor_service::listen::{self, Error as ListenError};
+use candor_daemon::clients::Room;
+use candor_daemon::http::{self, Limits};
+pub use candor_daemon::listen::Exposure;
+use candor_daemon::listen::{self, Error as ListenError};
 use candor_time::Nanos;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};

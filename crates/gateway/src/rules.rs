@@ -38,12 +38,12 @@ pub fn read_rules(path: &Path) -> Result<Rules, Error> {
 }
 
 /// Reads and compiles the rules of a file, for nothing else than to find out how much memory that takes, in bytes; nothing
-/// if they have errors. For a [`Rehearsal`](candor_service::rehearsal::Rehearsal).
+/// if they have errors. For a [`Rehearsal`](candor_daemon::rehearsal::Rehearsal).
 ///
 /// # Errors
 /// `/proc` is not mounted.
 pub fn rehearse(path: &Path) -> Result<usize, Error> {
-    let (buses, bytes) = candor_service::rehearsal::measure(|| {
+    let (buses, bytes) = candor_daemon::rehearsal::measure(|| {
         let rules = read_rules(path).ok()?;
         let program = candor_engine::program::Program::new(&rules.table);
         let buses = rules.table.buses.len();

@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use candor_daemon::rehearsal::Rehearsal;
+use candor_daemon::supervise::{Load, Next, Supervised, Supervision};
 use candor_diagnostics::counted;
 use candor_linux::netlink::Monitor;
 use candor_linux::realtime;
 use candor_linux::signal::{Signal, Signals};
 use candor_linux::watch::Watch;
-use candor_service::rehearsal::Rehearsal;
-use candor_service::supervise::{Load, Next, Supervised, Supervision};
 use candor_time::Nanos;
 
 use self::claim::Claim;

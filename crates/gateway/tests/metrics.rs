@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
+use candor_daemon::Reactor;
 use candor_gateway::Snapshot;
 use candor_gateway::metrics::{Exposure, Listening, MAX_CLIENTS, exchange};
 use candor_linux::clock;
-use candor_service::Reactor;
 use candor_time::{Monotonic, Nanos};
 
 /// No test waits longer than this for what must come.

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use candor_daemon::rehearsal::Rehearsal;
 use candor_gateway::plan::Choice;
 use candor_gateway::plane::PLANES;
 use candor_gateway::snapshot::PortSnapshot;
 use candor_gateway::{Config, Service, Snapshot};
 use candor_output::{messages, say};
 use candor_port::Medium;
-use candor_service::rehearsal::Rehearsal;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 

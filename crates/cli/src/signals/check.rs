@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use candor_daemon::rehearsal;
 use candor_diagnostics::{Severity, counted};
 use candor_output::say;
-use candor_service::rehearsal;
 use clap::Args;
 
 use super::file::{self, Read};
@@ -25,7 +25,7 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
     if args.rehearse {
         let (_, bytes) = rehearsal::measure(|| {
             let config = file::read(&args.file, None).ok()?.config?;
-            candor_serve::rehearse(config);
+            candor_signal_service::rehearse(config);
             Some(())
         })
         .map_err(|error| error.to_string())?;

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use candor_daemon::rehearsal::Rehearsal;
+use candor_daemon::supervise::Load;
 use candor_diagnostics::{Findings, counted};
 use candor_linux::watch::Watch;
 use candor_output::say;
 use candor_rules::file::disk;
-use candor_serve::file::{Fixed, KIND, parse};
-use candor_serve::{Config, Service, Source};
-use candor_service::rehearsal::Rehearsal;
-use candor_service::supervise::Load;
+use candor_signal_service::file::{Fixed, KIND, parse};
+use candor_signal_service::{Config, Service, Source};
 
 use crate::file_kind::FileKind;
 

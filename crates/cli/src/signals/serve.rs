@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use candor_bus::named::{NamedPort, titles};
+use candor_daemon::supervise::{Load, Next, Supervised, Supervision};
 use candor_diagnostics::counted;
 use candor_linux::signal::{Signal, Signals};
 use candor_output::{messages, say};
-use candor_serve::file::{LEAST_PATIENCE, LISTEN, MOST_COALESCE, MOST_PATIENCE, PATIENCE};
-use candor_serve::{
+use candor_signal_service::file::{LEAST_PATIENCE, LISTEN, MOST_COALESCE, MOST_PATIENCE, PATIENCE};
+use candor_signal_service::{
     BusAddress, Config, Naming, Pace, Patience, Place, Service, Source, WebOrigin, dbus,
 };
-use candor_service::supervise::{Load, Next, Supervised, Supervision};
 use candor_signals::Database;
 use candor_time::Nanos;
 use clap::{Args, ValueEnum};

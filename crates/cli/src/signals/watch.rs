@@ -2,8 +2,8 @@
 
 use candor_diagnostics::visible;
 use candor_output::say;
-use candor_serve::Encoding;
-use candor_serve::client::{Client, Error, Event};
+use candor_signal_service::Encoding;
+use candor_signal_service::client::{Client, Error, Event};
 use clap::{Args, ValueEnum};
 
 use crate::Answer;
@@ -124,7 +124,7 @@ fn connect(args: &WatchArgs) -> Result<Events, String> {
 
 #[cfg(feature = "dbus")]
 fn connect_dbus(address: &str, args: &WatchArgs) -> Result<Events, String> {
-    use candor_serve::dbus::client::{Client, Options};
+    use candor_signal_service::dbus::client::{Client, Options};
 
     let bus = address.parse().map_err(|reason| format!("dbus:{address}: {reason}"))?;
     let mut client = Client::connect(&bus).map_err(|error| error.to_string())?;
@@ -137,7 +137,7 @@ fn connect_dbus(address: &str, args: &WatchArgs) -> Result<Events, String> {
 
 #[cfg(not(feature = "dbus"))]
 fn connect_dbus(address: &str, _: &WatchArgs) -> Result<Events, String> {
-    Err(format!("dbus:{address}: {}", candor_serve::dbus::ABSENT))
+    Err(format!("dbus:{address}: {}", candor_signal_service::dbus::ABSENT))
 }
 
 /// `1690000000.000023  VehicleSpeed.Speed  50`

@@ -9,7 +9,7 @@ use std::time::Duration;
 use candor_time::Nanos;
 
 use super::{Answer, PROTOCOL, Rejected, Request, Version};
-use candor_service::lines::Lines;
+use candor_daemon::lines::Lines;
 
 /// The longest answer that is read: a snapshot of 10,000 rules takes about 3 MB.
 const MAX_LINE: usize = 64 << 20;

@@ -1,11 +1,11 @@
 //! What gateways are called, and which of those that run is meant.
 //!
 //! The socket of a gateway is called after its rule file: `drive.sock` for `drive.rules.toml`.
-//! [`candor_service::place`] says where it is.
+//! [`candor_daemon::place`] says where it is.
 
 use std::path::{Path, PathBuf};
 
-pub use candor_service::place::{Places, Running};
+pub use candor_daemon::place::{Places, Running};
 
 /// How much of the name of a rule file becomes the name of the gateway: the path of a socket is
 /// short.

@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use candor_service::Reactor;
-use candor_service::lines::{self, Limits, Protocol, Reply};
-use candor_service::unix::{self, Access, Bound, Kind, SocketWatch};
+use candor_daemon::Reactor;
+use candor_daemon::lines::{self, Limits, Protocol, Reply};
+use candor_daemon::unix::{self, Access, Bound, Kind, SocketWatch};
 use candor_time::Nanos;
 
 use super::{Answer, Handler, PROTOCOL, Request, Version};
@@ -45,7 +45,7 @@ impl Listening {
     ) -> io::Result<Server> {
         let path = self.0.file.path().to_owned();
         let control = lines::serve(self.0, limits, Control(handler));
-        let served = candor_service::both(control, other);
+        let served = candor_daemon::both(control, other);
         let reactor = Reactor::start_with("service", lines::THREADS, served)?;
         Ok(Server { _reactor: reactor, path })
     }

@@ -15,7 +15,7 @@ mod can_gw;
 mod retired;
 mod user;
 
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 pub(crate) use user::bad_ports;
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use candor_serve::{
+use candor_signal_service::{
     Batch, Config, Content, Filter, Local, Pace, Patience, Pattern, Place, Service, Source,
 };
 use candor_time::Nanos;

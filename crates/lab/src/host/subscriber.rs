@@ -4,7 +4,7 @@ use std::path::Path;
 
 use candor_events::binary::{self, Content, Encoding, Message};
 use candor_linux::clock;
-use candor_serve::client::{Client, Error};
+use candor_signal_service::client::{Client, Error};
 use candor_time::Monotonic;
 use serde::Deserialize;
 use serde_json::json;
@@ -120,10 +120,10 @@ const ATTEMPTS: u32 = 50;
 
 #[cfg(feature = "dbus")]
 fn dbus(address: &str, times_ns: &mut [u64], report: &mut Report) -> Result<(), String> {
-    use candor_serve::dbus::client::{Client, Content, Options};
+    use candor_signal_service::dbus::client::{Client, Content, Options};
     use candor_time::Nanos;
 
-    let address: candor_serve::BusAddress = address.parse()?;
+    let address: candor_signal_service::BusAddress = address.parse()?;
     let mut attempts = 0;
     let mut client = loop {
         attempts += 1;
@@ -155,7 +155,7 @@ fn dbus(address: &str, times_ns: &mut [u64], report: &mut Report) -> Result<(), 
 
 #[cfg(not(feature = "dbus"))]
 fn dbus(_: &str, _: &mut [u64], _: &mut Report) -> Result<(), String> {
-    Err(candor_serve::dbus::ABSENT.into())
+    Err(candor_signal_service::dbus::ABSENT.into())
 }
 
 /// Writes down that the event with this data is there.

@@ -28,7 +28,7 @@ use candor_port::Estate;
 use candor_time::Monotonic;
 
 use self::latency::Latency;
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 pub(crate) use self::port::bad_ports;
 use self::port::{New, OpenPort, PortId};
 use self::worker::{BusRules, Routes};

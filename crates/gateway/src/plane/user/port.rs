@@ -13,7 +13,7 @@ use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::wake::Wake;
 use candor_linux::{clock, quick};
 use candor_port::{Address, Endpoint, Estate, Medium, Message, Receiver, Transmitter, Wanted};
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 use candor_rules::file::BadPort;
 use candor_time::{Monotonic, Nanos};
 
@@ -57,7 +57,7 @@ pub(super) fn named(bus: &Bus) -> Result<Named, (String, String)> {
 }
 
 /// The ports that a gateway cannot use for these rules, on whichever machine.
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 pub(crate) fn bad_ports(table: &Table) -> Vec<BadPort> {
     let check = |(index, bus)| {
         let (reason, remedy) = check_port(table, index, bus).err()?;
@@ -67,7 +67,7 @@ pub(crate) fn bad_ports(table: &Table) -> Vec<BadPort> {
 }
 
 /// What is wrong with a port, and what to do.
-#[cfg(feature = "service")]
+#[cfg(feature = "daemon")]
 fn check_port(table: &Table, index: BusIndex, bus: &Bus) -> Result<(), (String, String)> {
     let named = named(bus)?;
     let wanted = wanted(table, index, &named, true);

@@ -9,11 +9,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use candor_daemon::Reactor;
+use candor_daemon::clients::{Client, Room};
+use candor_daemon::http::{self, Limits, MIN_HEAD};
+use candor_daemon::listen::{self, Exposure, Listener};
 use candor_linux::clock;
-use candor_service::Reactor;
-use candor_service::clients::{Client, Room};
-use candor_service::http::{self, Limits, MIN_HEAD};
-use candor_service::listen::{self, Exposure, Listener};
 use candor_time::{Instant, Monotonic, Nanos};
 use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming};
@@ -183,7 +183,7 @@ fn a_connection_may_have_several_requests() {
 
 #[test]
 fn unix_sockets_are_served_until_the_end() {
-    let path = std::env::temp_dir().join(format!("candor-service-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("candor-daemon-{}", std::process::id()));
     let listener = UnixListener::bind(&path).unwrap();
     let reactor = serve(listener, limits(8, Nanos::from_secs(60)));
     let connect = || UnixStream::connect(&path).unwrap();

@@ -9,9 +9,9 @@ use std::thread;
 
 use candor_diagnostics::Findings;
 use candor_linux::clock;
-use candor_serve::client::Error;
-use candor_serve::dbus::client::{Client, Content, Options};
-use candor_serve::{BusAddress, Config, Pace, Patience, Place, Service, Source, client};
+use candor_signal_service::client::Error;
+use candor_signal_service::dbus::client::{Client, Content, Options};
+use candor_signal_service::{BusAddress, Config, Pace, Patience, Place, Service, Source, client};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Frames of a recording as events, in this process.
 
-use candor_serve::{Batch, Config, Filter, Pace, Patience, Pattern, Service, Source};
+use candor_signal_service::{Batch, Config, Filter, Pace, Patience, Pattern, Service, Source};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = "file:examples/recordings/drive.log".parse()?;

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use candor_service::listen::{self, Exposure, Listener};
-use candor_service::unix::{Access, Kind};
+use candor_daemon::listen::{self, Exposure, Listener};
+use candor_daemon::unix::{Access, Kind};
 
 use crate::Error;
 

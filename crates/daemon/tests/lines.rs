@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use candor_service::Reactor;
-use candor_service::lines::{self, Limits, Protocol, Reply};
+use candor_daemon::Reactor;
+use candor_daemon::lines::{self, Limits, Protocol, Reply};
 use candor_time::Nanos;
 
 /// No test waits longer than this for what must come.

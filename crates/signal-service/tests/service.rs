@@ -14,8 +14,8 @@ use std::time::Duration;
 use candor_diagnostics::Findings;
 use candor_events::binary::{self, Encoding};
 use candor_linux::clock;
-use candor_serve::client::{Client, Error, Event};
-use candor_serve::{
+use candor_signal_service::client::{Client, Error, Event};
+use candor_signal_service::{
     Batch, Config, Content, Filter, Pace, Patience, Pattern, Place, Service, Source,
 };
 use candor_signals::Database;

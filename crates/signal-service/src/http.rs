@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use candor_daemon::clients::{Client, Room};
+use candor_daemon::http::{self, Limits, Socket};
+use candor_daemon::listen::Listener;
 use candor_events::afb;
 use candor_events::binary::Encoding;
-use candor_service::clients::{Client, Room};
-use candor_service::http::{self, Limits, Socket};
-use candor_service::listen::Listener;
 use candor_time::Nanos;
 use http_body_util::Full;
 use hyper::body::Incoming;

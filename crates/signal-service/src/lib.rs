@@ -47,15 +47,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use candor_daemon::Reactor;
+pub use candor_daemon::http::WebOrigin;
+use candor_daemon::unix::{self, SocketWatch};
 pub use candor_events::Naming;
 pub use candor_events::binary::Encoding;
 pub use candor_events::{Batch, Content, Event, Filter, Pattern};
 use candor_events::{Bus, Hub};
 use candor_linux::clock;
 use candor_port::{Address, Estate};
-use candor_service::Reactor;
-pub use candor_service::http::WebOrigin;
-use candor_service::unix::{self, SocketWatch};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use tokio::sync::watch;
@@ -217,7 +217,7 @@ impl fmt::Debug for Service {
 }
 
 /// Makes of a configuration what a service has of it in memory, and drops it. For a
-/// [`Rehearsal`](candor_service::rehearsal::Rehearsal).
+/// [`Rehearsal`](candor_daemon::rehearsal::Rehearsal).
 pub fn rehearse(config: Config) {
     let bus = |source: Source| Bus { name: source.name, database: source.database };
     drop(Hub::with_naming(config.sources.into_iter().map(bus).collect(), Naming::Always));
@@ -267,7 +267,7 @@ impl Service {
             started: clock::now(),
         });
         let serve = http::serve(listeners, Arc::clone(&shared));
-        let server = Reactor::start("candor-serve", serve).map_err(Error::Kernel)?;
+        let server = Reactor::start("signal-service", serve).map_err(Error::Kernel)?;
         let links: Result<_, _> =
             dbus.into_iter().map(|address| dbus::start(&server, &shared, address)).collect();
         let links = links?;

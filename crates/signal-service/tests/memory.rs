@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use candor_diagnostics::Findings;
 use candor_linux::{clock, limits};
-use candor_serve::{Config, Pace, Patience, Place, Service, Source};
+use candor_signal_service::{Config, Pace, Patience, Place, Service, Source};
 use candor_signals::Database;
 use candor_time::{Monotonic, Nanos};
 use tungstenite::protocol::WebSocketConfig;

@@ -25,7 +25,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candor_service::Reactor;
+use candor_daemon::Reactor;
 
 use crate::{Error, Shared};
 

@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use candor_serve::{Config, Naming, Pace, Patience, Service, Source};
+use candor_signal_service::{Config, Naming, Pace, Patience, Service, Source};
 use candor_time::Nanos;
 
 fn source(name: &str, port: &str) -> Source {

@@ -16,12 +16,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use candor_daemon::Reactor;
 use candor_diagnostics::counted;
 use candor_linux::clock;
 use candor_port::{
     Address, Endpoint, Error, Estate, Medium, Progress, Receiver, ReceiverCounters, Until, Wanted,
 };
-use candor_service::Reactor;
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
 use tokio::task::AbortHandle;
