@@ -109,8 +109,7 @@ def machines(results):
         if machine := result.get("machine"):
             found.add(f"Linux {machine['release']}")
             found.add(f"QEMU {machine['qemu'].split()[0]}")
-        if service := result.get("service"):
-            host = service["host"]
+        if host := result.get("host"):
             found.add(f"{host['cpu']}, {host['cpus']} processors")
             found.add(f"Linux {host['kernel']}")
     return sorted(found) or SIMULATED

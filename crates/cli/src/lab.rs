@@ -10,10 +10,9 @@ mod profile;
 mod ranges;
 mod report;
 mod run;
+mod sections;
 mod selection;
-mod service;
 mod show;
-mod time_triggered;
 mod worker;
 
 use clap::Subcommand;

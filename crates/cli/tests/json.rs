@@ -391,7 +391,7 @@ fn words_are_listed_in_the_schema() {
         (
             "range of candor lab compare",
             "unit",
-            &["ns", "frames", "percent", "instructions", "bytes"],
+            &["ns", "frames", "percent", "count", "bit/s", "instructions", "bytes"],
         ),
         ("verdict of candor route explain", "verdict", &["forwarded", "refused", "ignored"]),
         ("finding of candor route check", "severity", &["error", "warning"]),

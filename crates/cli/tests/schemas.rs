@@ -208,7 +208,7 @@ fn every_key_of_network_files_of_time_triggered_ethernet_is_in_their_schema() {
 
 #[test]
 fn every_key_of_files_of_the_signal_service_is_in_their_schema() {
-    has_all_keys("signals", &["serve/src/file.rs"]);
+    has_all_keys("signals", &["signal-service/src/file.rs"]);
 }
 
 /// A part of a schema, by the `#/...` that refers to it, or what that refers to.

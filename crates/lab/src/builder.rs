@@ -14,7 +14,7 @@ use candor_lat::account::{Account, End, Taken, Terms};
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::result::{PROFILE_POINTS, ResultFile};
+use crate::result::{self, PROFILE_POINTS, ResultFile};
 
 /// The end of a frame, or of a copy of it.
 pub(crate) struct Copied<'a> {
@@ -154,7 +154,7 @@ impl<'a> ResultBuilder<'a> {
         Ok(ResultFile {
             metrics: figures.collect(),
             counts: self.account.counts(),
-            ..ResultFile::new(experiment, command)
+            ..result::new(experiment, command)
         })
     }
 }

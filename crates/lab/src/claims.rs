@@ -30,7 +30,7 @@ use candor_diagnostics::{Findings, Origin, did_you_mean};
 use crate::experiment::{Experiment, Testbed};
 use crate::group::Range;
 use crate::quantity::{Quantity, Unit};
-use crate::result::ResultFile;
+use crate::result::{ResultFile, is_loaded};
 
 /// Seeds from which on a claim about chance has a verdict.
 const ENOUGH_SEEDS: usize = 3;
@@ -162,9 +162,8 @@ impl Term {
             return None;
         }
         let Self { experiment, text, .. } = self;
-        Some(match self.quantity {
-            _ if runs.is_empty() => format!("there is no result of `{experiment}`"),
-            Quantity::ClockDifference(_) => format!("no clock drifts in `{experiment}`"),
+        Some(match runs.as_slice() {
+            [] => format!("there is no result of `{experiment}`"),
             _ => format!("the results have no `{text}`"),
         })
     }
@@ -173,10 +172,10 @@ impl Term {
     /// but the shortest and the median; in `host`, all but sizes. A simulation is what its seed makes it.
     fn is_chance(&self, result: &ResultFile) -> bool {
         if result.testbed == Testbed::Host.name() {
-            return self.quantity != Quantity::BytesPerEvent;
+            return self.quantity.unit() != Unit::Bytes;
         }
         let is_exact = self.quantity.figure().is_none_or(|it| ["min", "p50"].contains(&it));
-        result.testbed == Testbed::Vm.name() && (!is_exact || result.is_loaded())
+        result.testbed == Testbed::Vm.name() && (!is_exact || is_loaded(result))
     }
 }
 

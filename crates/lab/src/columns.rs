@@ -62,6 +62,12 @@ impl Column {
         Self::range(head, shown, move |run| quantity.of(run))
     }
 
+    /// The range of the quantity of these words.
+    pub(crate) fn words(head: impl Into<String>, shown: Shown, words: &[&str]) -> Self {
+        let quantity = Quantity::of_words(words);
+        Self::range(head, shown, move |run| quantity.as_ref()?.of(run))
+    }
+
     /// The value of an experiment.
     #[must_use]
     pub fn of(&self, group: &Group<'_>) -> Option<Range> {

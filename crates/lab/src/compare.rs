@@ -23,7 +23,7 @@ pub use self::pairing::Changed;
 use self::pairing::{Item, pair};
 pub use self::read::{keep, profiles_of};
 use crate::group::{Group, groups};
-use crate::result::{ProfileFile, ResultFile};
+use crate::result::{Machine, ProfileFile, ResultFile, is_loaded, machine};
 
 /// What one side of a comparison has.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +95,7 @@ pub fn compare(before: &Side, after: &Side) -> Comparison {
         ..Comparison::default()
     };
     for (old, new) in pairing.pairs.iter().map(|&(old_at, new_at)| (&old[old_at], &new[new_at])) {
-        match old.runs.iter().chain(&new.runs).any(|run| run.is_loaded()) {
+        match old.runs.iter().chain(&new.runs).any(|run| is_loaded(run)) {
             true => comparison.ranges.extend(figures::ranges(old, new)),
             false => match figures::exact(old, new) {
                 Some(figures) => comparison.figures.extend(figures),
@@ -114,7 +114,7 @@ pub fn compare(before: &Side, after: &Side) -> Comparison {
 fn items(groups: &[Group<'_>]) -> Vec<Item> {
     let item = |group: &Group<'_>| {
         let run = group.runs[0];
-        Item::new(&run.config, run.machine.as_ref(), &run.candor)
+        Item::new(&run.config, machine(run).as_ref(), &run.candor)
     };
     groups.iter().map(item).collect()
 }
@@ -137,13 +137,12 @@ fn profiles(before: &Side, after: &Side, comparison: &mut Comparison) {
 
 /// What changes figures although no kernel did.
 fn notes(before: &Side, after: &Side) -> Vec<String> {
-    let machines = |side: &Side| -> Vec<crate::result::Machine> {
-        side.results.iter().filter_map(|result| result.machine.clone()).collect()
-    };
+    let machines =
+        |side: &Side| -> Vec<Machine> { side.results.iter().filter_map(machine).collect() };
     let (before, after) = (machines(before), machines(after));
     let mut notes = Vec::new();
-    let mut differs = |what: &str, of: &dyn Fn(&crate::result::Machine) -> String| {
-        let values = |machines: &[crate::result::Machine]| {
+    let mut differs = |what: &str, of: &dyn Fn(&Machine) -> String| {
+        let values = |machines: &[Machine]| {
             let mut values: Vec<_> = machines.iter().map(of).collect();
             values.sort();
             values.dedup();
@@ -162,7 +161,7 @@ fn notes(before: &Side, after: &Side) -> Vec<String> {
     });
     differs("the speed", &|machine| format!("{} MIPS", machine.mips));
     differs("the guest program", &|machine| machine.guest_sha256.chars().take(12).collect());
-    let is_packaged = |machines: &[crate::result::Machine], is: bool| {
+    let is_packaged = |machines: &[Machine], is: bool| {
         !machines.is_empty() && machines.iter().all(|machine| machine.package.is_some() == is)
     };
     if is_packaged(&before, true) && is_packaged(&after, false)

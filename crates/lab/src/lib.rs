@@ -35,6 +35,7 @@ pub mod result;
 pub mod rules;
 pub mod run;
 pub mod runner;
+pub mod sections;
 pub mod simulate;
 pub mod sweep;
 pub mod testbed;

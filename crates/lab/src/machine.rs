@@ -2,23 +2,23 @@
 
 use std::fs;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-/// The machine that processes ran on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct HostMachine {
+/// The machine that processes ran on: a row of [`HOST`](crate::sections::HOST).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct HostMachine {
     /// The model of its processors.
-    pub cpu: String,
+    pub(crate) cpu: String,
     /// How many there are.
-    pub cpus: usize,
+    pub(crate) cpus: usize,
     /// The release of its kernel.
-    pub kernel: String,
+    pub(crate) kernel: String,
     /// The source of its clock.
-    pub clock: String,
+    pub(crate) clock: String,
     /// Time that the hypervisor gave to others, in percent of all processors.
-    pub stolen_percent: f64,
+    pub(crate) stolen_percent: f64,
     /// Time that all processes used, those of the experiment included, in percent of all processors.
-    pub busy_percent: f64,
+    pub(crate) busy_percent: f64,
 }
 
 /// The machine while an experiment runs.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use candor_causes::Ending;
 use candor_lat::account::Taken;
+use candor_lat::section::Row;
 use candor_lat::{Latencies, Metric, Taps};
 use candor_network::show_id;
 use candor_sim::Record;
 
 use crate::experiment::{CanGateway, Traffic};
-use crate::result::MessageFigures;
+use crate::sections;
 
 /// The metrics that messages have: from their queue to the end on their own bus, and to the end of their
 /// way.
@@ -27,7 +28,12 @@ pub(crate) struct Messages {
 
 #[derive(Debug)]
 struct Counted {
-    figures: MessageFigures,
+    name: String,
+    node: String,
+    bus: String,
+    id: String,
+    sent: u64,
+    received: u64,
     latencies: [Latencies; METRICS.len()],
 }
 
@@ -60,15 +66,12 @@ impl Messages {
         // Of two entries with one identifier, nobody can tell the frames apart.
         self.places.entry((sender, can_id)).or_insert(self.messages.len());
         self.messages.push(Counted {
-            figures: MessageFigures {
-                name: name.to_owned(),
-                node: node.to_owned(),
-                bus: bus.to_owned(),
-                id: show_id(can_id),
-                sent: 0,
-                received: 0,
-                metrics: BTreeMap::new(),
-            },
+            name: name.to_owned(),
+            node: node.to_owned(),
+            bus: bus.to_owned(),
+            id: show_id(can_id),
+            sent: 0,
+            received: 0,
             latencies: METRICS.map(|_| Latencies::new(false)),
         });
     }
@@ -84,8 +87,8 @@ impl Messages {
         let Some(message) = self.find(record.sender, record.sent.can_id()) else { return };
         let Taken { before, now, .. } = taken;
         let received = Ending::Received;
-        message.figures.sent += u64::from(before.is_none());
-        message.figures.received += u64::from(now == received && before != Some(received));
+        message.sent += u64::from(before.is_none());
+        message.received += u64::from(now == received && before != Some(received));
         // All copies of a frame have the same response time.
         let counts = |metric| before.is_none() || metric != Metric::ResponseTime;
         message.record(record.taps, record.transmission_ns, counts);
@@ -100,21 +103,19 @@ impl Messages {
         transmission_ns: u64,
     ) {
         let Some(message) = self.find(0, can_id) else { return };
-        message.figures.sent += 1;
-        message.figures.received += u64::from(has_arrived);
+        message.sent += 1;
+        message.received += u64::from(has_arrived);
         message.record(taps, transmission_ns, |_| true);
     }
 
     /// What they counted, also of messages that were never sent.
-    pub(crate) fn figures(self) -> Vec<MessageFigures> {
-        let figures = |message: Counted| {
-            let metrics =
-                METRICS.iter().zip(&message.latencies).filter_map(|(metric, latencies)| {
-                    Some((metric.key().to_owned(), latencies.figures()?))
-                });
-            MessageFigures { metrics: metrics.collect(), ..message.figures }
+    pub(crate) fn rows(self) -> Vec<Row> {
+        let row = |message: Counted| {
+            let Counted { name, id, node, bus, sent, received, latencies } = message;
+            let latencies = latencies.map(|latencies| latencies.figures().into());
+            sections::message([&name, &id, &node, &bus], [sent, received], latencies)
         };
-        self.messages.into_iter().map(figures).collect()
+        self.messages.into_iter().map(row).collect()
     }
 }
 

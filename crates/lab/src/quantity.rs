@@ -6,20 +6,24 @@
 //! | `sent`, `received`, `not_routed`, `refused`, `lost` | frames | how they ended |
 //! | `not_routed_percent`, `refused_percent`, `lost_percent` | percent | of those sent |
 //! | `METRIC FIGURE` | ns | a latency of all frames: see [`Metric`] and [`FIGURES`] |
-//! | `MESSAGE METRIC FIGURE` | ns | the same of a message; `BUS.MESSAGE` if several buses have one of this name |
-//! | `unmarked METRIC FIGURE` | ns | the same of time-triggered frames that are not marked, on this machine |
-//! | `clock_difference FIGURE` | ns | the largest difference of two clocks in an integration cycle |
-//! | `gateway_instructions` | instructions | of the gateway's process, for each frame that arrived |
-//! | `PROCESS cpu_per_event` | ns | CPU time of the processes of that purpose for each event; `all` for all |
-//! | `PROCESS cpu_percent` | percent | the same, of all processors |
-//! | `bytes_per_event` | bytes | what a subscriber got |
+//! | `COLUMN` | its unit | a value that a [section](crate::sections) has once, such as `gateway_instructions` |
+//! | `COLUMN FIGURE` | ns | the same, if the value is figures, such as `clock_difference max` |
+//! | `ROW COLUMN` | its unit | a value of a row, such as `server cpu_per_event`; `all` for the sum of all rows |
+//! | `ROW COLUMN FIGURE` | ns | the same, such as `EngineSpeed response_time max` |
+//!
+//! `ROW` is what the first column has; `BUS.ROW` if several buses have a message of this name. A section without several
+//! rows goes by its own name, such as `unmarked residual p50`.
 
 use candor_causes::Ending;
 use candor_diagnostics::did_you_mean;
+use candor_lat::Metric;
 use candor_lat::figures::FIGURES;
-use candor_lat::{Figures, Metric};
+use candor_lat::section::{Cell, Column, Row, Section, SectionKind};
 
 use crate::result::ResultFile;
+use crate::sections;
+
+pub use candor_lat::section::Unit;
 
 /// What a result can be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,64 +36,57 @@ pub enum Quantity {
     EndedPercent(Ending),
     /// A latency, by a name of [`FIGURES`].
     Latency(Metric, &'static str),
-    /// The same of a message.
-    MessageLatency(String, Metric, &'static str),
-    /// The same of time-triggered frames that are not marked.
-    UnmarkedLatency(Metric, &'static str),
-    /// How far clocks were apart.
-    ClockDifference(&'static str),
-    /// Instructions of the gateway's process for each frame that arrived.
-    GatewayInstructions,
-    /// CPU time of processes for each event.
-    CpuPerEvent(String),
-    /// CPU time of processes in percent of all processors.
-    CpuPercent(String),
-    /// Bytes that a subscriber got for each event.
-    BytesPerEvent,
+    /// A value of a section.
+    Cell {
+        /// The row, or the section; `None` for the value of a section that has it once.
+        row: Option<String>,
+        /// The word of the column.
+        word: &'static str,
+        /// What its values count.
+        unit: Unit,
+        /// The figure, if the value is figures.
+        figure: Option<&'static str>,
+    },
 }
 
-/// What a quantity counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Frames.
-    Frames,
-    /// Percent of the frames that were sent, or of all processors.
-    Percent,
-    /// Bytes for each event.
-    Bytes,
-    /// Instructions for each frame that arrived.
-    Instructions,
-}
-
-/// Stands for the time-triggered frames that are not marked, so a message of this name needs its bus in front of it.
-const UNMARKED: &str = "unmarked";
-const CLOCK_DIFFERENCE: &str = "clock_difference";
-const CPU_PER_EVENT: &str = "cpu_per_event";
-const CPU_PERCENT: &str = "cpu_percent";
+/// Stands for all rows of a section.
+const ALL_ROWS: &str = "all";
 
 impl Quantity {
+    /// Instructions of the gateway's process for each frame that arrived.
+    pub const GATEWAY_INSTRUCTIONS: Self = Self::Cell {
+        row: None,
+        word: "gateway_instructions",
+        unit: Unit::Instructions,
+        figure: None,
+    };
+
     /// The quantity of these words; `None` if they have not its form.
     ///
     /// # Errors
     /// A metric or a figure that does not exist, and a hint.
     pub fn parse(words: &[&str]) -> Result<Option<Self>, (String, Option<String>)> {
         Ok(Some(match *words {
-            [name] => return Ok(Self::of_frames(name)),
-            [process, CPU_PER_EVENT] => Self::CpuPerEvent(process.to_owned()),
-            [process, CPU_PERCENT] => Self::CpuPercent(process.to_owned()),
-            [CLOCK_DIFFERENCE, figure] => Self::ClockDifference(known_figure(figure)?),
-            [metric, figure] => Self::Latency(known_metric(metric)?, known_figure(figure)?),
-            [UNMARKED, metric, figure] => {
-                Self::UnmarkedLatency(known_metric(metric)?, known_figure(figure)?)
+            [name] => return Ok(Self::of_frames(name).or_else(|| cell(None, name, None))),
+            [row, word] if column(word).is_some() => {
+                return Ok(cell(Some(row), word, None));
             }
-            [message, metric, figure] => {
-                let metric = known_metric(metric)?;
-                Self::MessageLatency(message.to_owned(), metric, known_figure(figure)?)
-            }
+            [metric, figure] => match (Metric::from_key(metric), column(metric)) {
+                (Some(metric), _) => Self::Latency(metric, known_figure(figure)?),
+                (None, Some(_)) => return Ok(cell(None, metric, Some(known_figure(figure)?))),
+                (None, None) => return Err(unknown_metric(metric)),
+            },
+            [row, metric, figure] => match column(metric) {
+                Some(_) => return Ok(cell(Some(row), metric, Some(known_figure(figure)?))),
+                None => return Err(unknown_metric(metric)),
+            },
             _ => return Ok(None),
         }))
+    }
+
+    /// What an experiment's own file or code names.
+    pub(crate) fn of_words(words: &[&str]) -> Option<Self> {
+        Self::parse(words).ok().flatten()
     }
 
     /// The quantity of that name, if it is not a latency.
@@ -97,8 +94,6 @@ impl Quantity {
         let ending = |key: &str| Ending::ALL.into_iter().find(|ending| ending.key() == key);
         match name {
             "sent" => Some(Self::Sent),
-            "gateway_instructions" => Some(Self::GatewayInstructions),
-            "bytes_per_event" => Some(Self::BytesPerEvent),
             _ => match name.strip_suffix("_percent") {
                 Some(key) => ending(key).map(Self::EndedPercent),
                 None => ending(name).map(Self::Ended),
@@ -110,25 +105,19 @@ impl Quantity {
     #[must_use]
     pub const fn unit(&self) -> Unit {
         match self {
-            Self::Latency(..)
-            | Self::MessageLatency(..)
-            | Self::UnmarkedLatency(..)
-            | Self::CpuPerEvent(_)
-            | Self::ClockDifference(_) => Unit::Nanoseconds,
+            Self::Latency(..) => Unit::Nanoseconds,
             Self::Ended(_) | Self::Sent => Unit::Frames,
-            Self::EndedPercent(_) | Self::CpuPercent(_) => Unit::Percent,
-            Self::BytesPerEvent => Unit::Bytes,
-            Self::GatewayInstructions => Unit::Instructions,
+            Self::EndedPercent(_) => Unit::Percent,
+            Self::Cell { unit, .. } => *unit,
         }
     }
 
-    /// The figure, if it is one of latencies.
+    /// The figure, if it is one of many values.
     #[must_use]
     pub const fn figure(&self) -> Option<&'static str> {
         match self {
-            Self::Latency(_, figure)
-            | Self::MessageLatency(_, _, figure)
-            | Self::UnmarkedLatency(_, figure) => Some(figure),
+            Self::Latency(_, figure) => Some(figure),
+            Self::Cell { figure, .. } => *figure,
             _ => None,
         }
     }
@@ -137,38 +126,67 @@ impl Quantity {
     #[must_use]
     pub fn of(&self, result: &ResultFile) -> Option<f64> {
         let counts = result.counts;
-        let service = || result.service.as_ref();
-        let time_triggered = || result.time_triggered.as_ref();
-        let figure = |figures: Option<&Figures>, name: &str| figures?.figure_ns(name);
         match self {
             Self::Sent => Some(counts.sent as f64),
             Self::Ended(ending) => Some(counts.ended(*ending) as f64),
             Self::EndedPercent(ending) => {
                 (counts.sent > 0).then(|| counts.ended(*ending) as f64 / counts.sent as f64 * 100.0)
             }
-            Self::Latency(metric, name) => figure(result.metric(*metric), name),
-            Self::MessageLatency(message, metric, name) => {
-                figure(result.message(message)?.metrics.get(metric.key()), name)
-            }
-            Self::UnmarkedLatency(metric, name) => {
-                figure(time_triggered()?.instrument.as_ref()?.unmarked.get(metric.key()), name)
-            }
-            Self::ClockDifference(name) => {
-                figure(time_triggered()?.clock_difference.as_ref(), name)
-            }
-            Self::GatewayInstructions => result.effort?.gateway_instructions_per_frame,
-            Self::CpuPerEvent(process) => service()?.cpu_ns_per_event(process),
-            Self::CpuPercent(process) => service()?.cpu_percent(process),
-            Self::BytesPerEvent => service()?.event_bytes,
+            Self::Latency(metric, name) => result.metric(*metric)?.figure_ns(name),
+            Self::Cell { row, word, figure, .. } => sections::ALL.iter().find_map(|kind| {
+                let key = kind.column(word)?.key;
+                let value = |row: &Row| match figure {
+                    Some(figure) => row.get(key)?.figures()?.figure_ns(figure),
+                    None => row.get(key)?.number(),
+                };
+                match (result.sections.get(kind)?, row.as_deref()) {
+                    (Section::One(only), None) => value(only),
+                    (Section::One(only), Some(name)) if name == kind.key => value(only),
+                    (Section::Rows(rows), Some(ALL_ROWS)) => rows.iter().map(value).sum(),
+                    (Section::Rows(rows), Some(name)) => value(named(kind, rows, name)?),
+                    _ => None,
+                }
+            }),
         }
     }
 }
 
-fn known_metric(name: &str) -> Result<Metric, (String, Option<String>)> {
-    Metric::from_key(name).ok_or_else(|| {
-        let metrics = Metric::ALL.iter().map(|metric| metric.key());
-        unknown("metric", name, &metrics.chain([CLOCK_DIFFERENCE]).collect::<Vec<_>>())
+/// What a result says to the words of a [`Quantity`].
+#[must_use]
+pub fn value(result: &ResultFile, words: &str) -> Option<f64> {
+    let words: Vec<_> = words.split_whitespace().collect();
+    Quantity::of_words(&words)?.of(result)
+}
+
+/// The row of that name, or of `BUS.NAME`.
+fn named<'a>(kind: &SectionKind, rows: &'a [Row], name: &str) -> Option<&'a Row> {
+    let text = |row: &'a Row, key: &str| row.get(key).and_then(Cell::text);
+    rows.iter().find(|row| {
+        let own = text(row, kind.columns[0].key);
+        own == Some(name)
+            || text(row, "bus").is_some_and(|bus| {
+                name.strip_prefix(bus).and_then(|rest| rest.strip_prefix('.')) == own
+            })
     })
+}
+
+/// The first column that claims call so; claims are about no words.
+fn column(word: &str) -> Option<&'static Column> {
+    let of_kind = |kind: &&SectionKind| kind.column(word).filter(|it| it.unit != Unit::Text);
+    sections::ALL.iter().find_map(of_kind)
+}
+
+/// A value of a section; `None` if no section has a column of that name.
+fn cell(row: Option<&str>, word: &str, figure: Option<&'static str>) -> Option<Quantity> {
+    let column = column(word)?;
+    let row = row.map(str::to_owned);
+    Some(Quantity::Cell { row, word: column.word(), unit: column.unit, figure })
+}
+
+/// Columns whose values are figures go by the names of metrics, or by one of their own.
+fn unknown_metric(name: &str) -> (String, Option<String>) {
+    let metrics = Metric::ALL.iter().map(|metric| metric.key());
+    unknown("metric", name, &metrics.chain(["clock_difference"]).collect::<Vec<_>>())
 }
 
 fn known_figure(name: &str) -> Result<&'static str, (String, Option<String>)> {
@@ -193,6 +211,11 @@ mod tests {
         Quantity::parse(&text.split_whitespace().collect::<Vec<_>>())
     }
 
+    fn value(row: Option<&str>, word: &'static str, figure: Option<&'static str>) -> Quantity {
+        let row = row.map(str::to_owned);
+        Quantity::Cell { row, word, unit: Unit::Nanoseconds, figure }
+    }
+
     #[test]
     fn words_name_a_quantity_or_are_refused_with_the_reason() {
         for (text, quantity) in [
@@ -202,12 +225,11 @@ mod tests {
             ("not_routed", Quantity::Ended(Ending::NotRouted)),
             ("received", Quantity::Ended(Ending::Received)),
             ("sent", Quantity::Sent),
-            ("clock_difference max", Quantity::ClockDifference("max")),
-            ("unmarked residual p50", Quantity::UnmarkedLatency(Metric::Residual, "p50")),
-            (
-                "can0.unmarked end_to_end max",
-                Quantity::MessageLatency("can0.unmarked".into(), Metric::EndToEnd, "max"),
-            ),
+            ("clock_difference max", value(None, "clock_difference", Some("max"))),
+            ("unmarked residual p50", value(Some("unmarked"), "residual", Some("p50"))),
+            ("can0.a end_to_end max", value(Some("can0.a"), "end_to_end", Some("max"))),
+            ("gateway_instructions", Quantity::GATEWAY_INSTRUCTIONS),
+            ("server cpu_per_event", value(Some("server"), "cpu_per_event", None)),
         ] {
             assert_eq!(parse(text), Ok(Some(quantity)), "{text}");
         }

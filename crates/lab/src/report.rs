@@ -34,11 +34,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use candor_causes::Cause;
+use candor_lat::section::{Cell, Column, Row, SectionKind, Shown};
 use candor_lat::{Metric, TapPath};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::result::{ResultFile, SCHEMA};
+use crate::sections::{self, RULES};
 
 /// A report that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,6 +174,7 @@ fn write_script(
 struct Page {
     metrics: Vec<MetricName>,
     causes: Vec<CauseName>,
+    sections: Vec<SectionName>,
     /// The experiments that ran last, in their order.
     latest: Vec<String>,
     /// Another one after another run: then the page does not go on with what was chosen before.
@@ -194,6 +197,22 @@ struct CauseName {
     name: &'static str,
     ending: &'static str,
     meaning: &'static str,
+}
+
+/// A section that the page shows, from the one definition there is.
+#[derive(Serialize)]
+struct SectionName {
+    key: &'static str,
+    title: &'static str,
+    columns: Vec<ColumnName>,
+}
+
+/// Its columns.
+#[derive(Serialize)]
+struct ColumnName {
+    key: &'static str,
+    label: &'static str,
+    unit: &'static str,
 }
 
 /// A result and the name of its file, which is also that of its charts.
@@ -223,9 +242,19 @@ impl Page {
             ending: cause.ending().key(),
             meaning: cause.meaning(),
         };
+        let section = |kind: &&SectionKind| {
+            let column =
+                |it: &Column| ColumnName { key: it.key, label: it.label, unit: it.unit.word() };
+            (kind.shown > Shown::Nowhere).then(|| SectionName {
+                key: kind.key,
+                title: kind.title,
+                columns: kind.columns.iter().map(column).collect(),
+            })
+        };
         Self {
             metrics: Metric::ALL.map(name).into(),
             causes: Cause::ALL.map(cause).into(),
+            sections: sections::ALL.iter().filter_map(section).collect(),
             latest,
             run: String::new(),
             experiments: Vec::new(),
@@ -319,9 +348,9 @@ fn take_profiles(result: &mut ResultFile) -> BTreeMap<String, Vec<(i64, u64)>> {
 
 /// Takes out the rules that took no frame; how many they were.
 fn take_idle_rules(result: &mut ResultFile) -> usize {
-    let all = result.rules.len();
-    result.rules.retain(|rule| rule.handled + rule.refused + rule.lost > 0);
-    all - result.rules.len()
+    let counts = ["handled", "refused", "lost"];
+    let is_busy = |key: &str, rule: &Row| rule.get(key).and_then(Cell::number) > Some(0.0);
+    result.sections.retain(&RULES, |rule| counts.iter().any(|key| is_busy(key, rule)))
 }
 
 /// The files of a folder with that extension, in no order.

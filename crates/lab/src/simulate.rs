@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use candor_causes::Cause;
 use candor_diagnostics::{by_count, counted};
+use candor_lat::section::Sections;
 use candor_sim::{
     BusConfig, BusId, Discipline, Drive, HostId, Random, SenderConfig, SenderId, Time, World,
 };
@@ -22,10 +23,11 @@ use crate::experiment::{
     BusFaults, CanGateway, Experiment, Kind, Pace, Sim, Testbed, Traffic, World as ExperimentWorld,
 };
 use crate::messages::Messages;
-use crate::result::{Bus, ResultFile, RuleCounts, Stopped};
+use crate::result::{ResultFile, Stopped};
 use crate::rules::Rules;
 use crate::runner::{Ran, Runner, Task};
 pub use crate::runner::{Unwatched, Watch};
+use crate::sections::{self, BUSES, BusCounts, MESSAGES, RULES};
 use crate::traffic::{self, Allowance, Periodic, Replay};
 use candor_recording::RecordingError;
 
@@ -263,29 +265,33 @@ impl Scene {
             self.buses.iter().map(|&bus| self.world.bus_statistics(bus)).collect();
         notes.extend(doubt::notes(can, &self.demands, &collected.waits, &statistics));
         let buses = can.network.buses.iter().zip(&statistics).map(|(bus, statistics)| {
-            let busy_ns = statistics.busy.as_nanos();
-            Bus {
+            let counts = BusCounts {
+                frames: statistics.frames,
+                busy_ns: statistics.busy.as_nanos(),
                 error_frames: statistics.error_frames,
                 bus_offs: statistics.bus_offs,
                 id_collisions: statistics.id_collisions,
-                ..Bus::new(bus, statistics.frames, busy_ns, elapsed.as_nanos())
-            }
+            };
+            sections::bus(bus, &counts, elapsed.as_nanos())
         });
         let rules = self.gateway.map_or(Vec::new(), |host| {
             let counters = self.world.gateway(host).engine().counters();
             let counted = counters.jobs().into_iter().zip(&collected.jobs);
             counted
                 .map(|(counters, (name, to))| {
-                    RuleCounts::new(name, to, counters.handled, &counters.refusals().collect())
+                    let refusals = counters.refusals().collect();
+                    sections::rule(name, to, counters.handled, &refusals)
                 })
                 .collect()
         });
+        let sections = Sections::default()
+            .with(&BUSES, buses.collect())
+            .with(&RULES, rules)
+            .with(&MESSAGES, collected.messages.rows());
         Ok(ResultFile {
             duration_ns: elapsed.as_nanos(),
             stopped,
-            buses: buses.collect(),
-            rules,
-            messages: collected.messages.figures(),
+            sections,
             notes,
             ..collected.builder.finish(experiment, command)?
         })

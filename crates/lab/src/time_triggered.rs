@@ -1,21 +1,24 @@
 //! What became of the frames of a time-triggered flow, in any testbed: latencies, against the schedule, against the
 //! model, and what was lost.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Write;
 
 use candor_causes::Cause;
 use candor_diagnostics::counted;
 use candor_lat::account::{Account, End, Terms};
+use candor_lat::section::{Row, Sections};
 use candor_lat::{Metric, Tap, TapPath, Taps};
 use candor_time::Nanos;
+use candor_tte::Network;
 use candor_tte::model::Framing;
+use candor_tte::schedule::{self, Slot, Span};
 
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::{Experiment, TimeTriggered};
-use crate::result::{Figures, LinkLoad, LinkSchedule, ResultFile, Stopped, TimeTriggeredFigures};
+use crate::result::{ResultFile, Stopped};
+use crate::sections::{FLOW, LINKS, SCHEDULE, UNMARKED};
 
 /// A frame as its testbed saw it; instants in nanoseconds of one clock.
 #[derive(Clone, Copy, Debug)]
@@ -122,11 +125,10 @@ impl<'a> Flow<'a> {
         self.marked
     }
 
-    /// The latencies of the others by metric, without their profiles.
-    pub(crate) fn unmarked(&self) -> BTreeMap<String, Figures> {
-        let metrics = [Metric::NetworkLatency, Metric::Residual].into_iter();
-        let known = metrics.filter_map(|metric| Some((metric, self.unmarked.figures(metric)?)));
-        known.map(|(metric, figures)| (metric.key().to_owned(), figures)).collect()
+    /// The latencies of the others: a row of [`UNMARKED`].
+    pub(crate) fn unmarked(&self) -> Row {
+        let figures = |metric| self.unmarked.figures(metric).into();
+        UNMARKED.row([figures(Metric::NetworkLatency), figures(Metric::Residual)])
     }
 
     /// The result; the testbed adds what it knows of its links and its machine.
@@ -135,7 +137,7 @@ impl<'a> Flow<'a> {
         experiment: &Experiment,
         command: String,
         duration: Nanos,
-        links: Vec<LinkLoad>,
+        links: Vec<Row>,
     ) -> Result<ResultFile, Error> {
         let TimeTriggered { network, flow, receiver, framing, published, .. } = self.settings;
         let flow = &network.flows[*flow];
@@ -147,30 +149,24 @@ impl<'a> Flow<'a> {
         let ipdv = account.variation();
         let jitter_ns = account.figures(Metric::NetworkLatency).map(|latency| latency.jitter_ns());
         let result = self.builder.finish(experiment, command)?;
-        let figures = TimeTriggeredFigures {
-            flow: flow.name.clone(),
-            receiver: network.nodes[*receiver].name.clone(),
-            size: flow.size,
-            period_ns: flow.period().unwrap_or(network.cycle).as_nanos(),
-            relay_delay_ns: self.model.relays.as_nanos(),
-            model_ns: self.model.total().as_nanos(),
-            equation_3_ns: self.model.equation_3().as_nanos(),
-            framing: match framing {
+        let row = FLOW.row([
+            flow.name.as_str().into(),
+            network.nodes[*receiver].name.as_str().into(),
+            u32::from(flow.size).into(),
+            flow.period().unwrap_or(network.cycle).as_nanos().into(),
+            self.model.relays.as_nanos().into(),
+            self.model.total().as_nanos().into(),
+            self.model.equation_3().as_nanos().into(),
+            match framing {
                 Framing::Frame => "frame",
                 Framing::Preamble => "preamble",
             }
             .into(),
-            precision_ns: network.precision.as_nanos(),
-            published_ns: published.map(Nanos::as_nanos),
-            jitter_ns,
-            ipdv,
-            late_cycle: result.counts.late,
-            clock_difference: None,
-            links,
-            cycle_ns: network.cycle.as_nanos(),
-            schedule: LinkSchedule::of(network),
-            instrument: None,
-        };
+            published.map(Nanos::as_nanos).into(),
+            jitter_ns.into(),
+            ipdv.into(),
+            network.cycle.as_nanos().into(),
+        ]);
         let errors = &self.settings.schedule_errors;
         let note = errors.first().map(|first| {
             format!("the schedule has {}: {first}", counted(errors.len() as u64, "error"))
@@ -179,8 +175,43 @@ impl<'a> Flow<'a> {
             notes: note.into_iter().collect(),
             duration_ns: duration.as_nanos(),
             stopped,
-            time_triggered: Some(figures),
+            sections: Sections::default()
+                .with_one(&FLOW, row)
+                .with(&LINKS, links)
+                .with(&SCHEDULE, schedule_of(network)),
             ..result
         })
     }
+}
+
+/// Frames of a schedule that a result lists at most.
+pub(crate) const SCHEDULE_MOST: usize = 4_096;
+
+/// The schedule of each direction of a link that has one: rows of [`SCHEDULE`]; none if they have more than
+/// [`SCHEDULE_MOST`] frames.
+fn schedule_of(network: &Network) -> Vec<Row> {
+    let name = |node: usize| network.nodes[node].name.as_str();
+    let directions = schedule::directions(network).into_iter();
+    let directions: Vec<_> = directions.filter(|it| !it.slots.is_empty()).collect();
+    let frames = directions.iter().map(|it| it.frames(network.cycle) as usize).sum::<usize>();
+    if frames > SCHEDULE_MOST {
+        return Vec::new();
+    }
+    let frame = |(span, slot): (Span, Slot)| {
+        Row::from([
+            ("flow".into(), network.flows[slot.flow].name.as_str().into()),
+            ("begin_ns".into(), span.begin.as_nanos().into()),
+            ("end_ns".into(), span.end.as_nanos().into()),
+        ])
+    };
+    let row = |direction: &schedule::Direction| {
+        let occupied = direction.occupied(network.cycle)?;
+        Some(SCHEDULE.row([
+            network.links[direction.link].name.as_str().into(),
+            name(direction.from).into(),
+            name(direction.to).into(),
+            occupied.into_iter().map(frame).collect::<Vec<_>>().into(),
+        ]))
+    };
+    directions.iter().map(row).collect::<Option<_>>().unwrap_or_default()
 }

@@ -5,8 +5,10 @@ use std::path::Path;
 use candor_lab::Error;
 use candor_lab::campaign::{self, Campaign, Options};
 use candor_lab::claims::Agreement;
-use candor_lab::result::{Counts, Effort, Figures, ResultFile};
+use candor_lab::result::{Counts, Figures, ResultFile};
+use candor_lab::sections::EFFORT;
 use candor_lab::simulate::{self, Unwatched};
+use candor_lat::section::{Row, Sections};
 
 const EXPERIMENT: &str = "\
 name = 'one'
@@ -140,8 +142,8 @@ fn instructions_are_a_figure_where_they_are_counted() {
     let mut results = results();
     assert_eq!(campaign.claims[0].judge(&results).value(), None);
     for (result, instructions) in results.iter_mut().zip([3_000.0, 6_000.0]) {
-        let gateway_instructions_per_frame = Some(instructions);
-        result.effort = Some(Effort { gateway_instructions_per_frame, ..Effort::default() });
+        let effort = Row::from([("gateway_instructions".into(), instructions.into())]);
+        result.sections = Sections::default().with_one(&EFFORT, effort);
     }
     let verdict = campaign.claims[0].judge(&results);
     assert_eq!((verdict.value(), verdict.agrees()), (Some(0.5), true));
@@ -345,7 +347,7 @@ traffic.kind = 'one-at-a-time'\n[[experiment]]\nname = 'one'\n[[experiment]]\nna
 #[test]
 fn a_missing_value_has_a_reason() {
     let claims = [
-        ("one clock_difference max", Some("no clock drifts in `one`")),
+        ("one clock_difference max", Some("the results have no `one clock_difference max`")),
         ("three lost", Some("there is no result of `three`")),
         ("one gateway_instructions", Some("the results have no `one gateway_instructions`")),
         ("one lost", None),

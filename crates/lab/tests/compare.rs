@@ -6,9 +6,11 @@ use std::path::Path;
 use candor_lab::campaign::{self, Options};
 use candor_lab::compare::{Allowance, Comparison, Figure, Side, Trend, Verdict, compare};
 use candor_lab::result::{
-    Effort, Figures, FunctionCount, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile,
+    Figures, FunctionCount, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile,
 };
+use candor_lab::sections::{EFFORT, MACHINE};
 use candor_lab::simulate::{self, Unwatched};
+use candor_lat::section::Row;
 
 const EXPERIMENT: &str = "\
 name = 'one'
@@ -37,6 +39,12 @@ fn machine(kernel: &str) -> Machine {
     }
 }
 
+/// Says that a result is of this machine.
+fn on(result: &mut ResultFile, machine: &Machine) {
+    let row = serde_json::from_value(serde_json::to_value(machine).unwrap()).unwrap();
+    result.sections = std::mem::take(&mut result.sections).with_one(&MACHINE, row);
+}
+
 /// A result of a machine with those latencies at `min`, `p50`, and as the largest one.
 fn result(name: &str, kernel: &str, [min, p50, max]: [i64; 3]) -> ResultFile {
     let campaign = campaign::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default());
@@ -44,7 +52,7 @@ fn result(name: &str, kernel: &str, [min, p50, max]: [i64; 3]) -> ResultFile {
     let mut result = simulate::run(experiment, "again".into(), None, &Unwatched).unwrap();
     result.experiment = name.into();
     result.testbed = "vm".into();
-    result.machine = Some(machine(kernel));
+    on(&mut result, &machine(kernel));
     result.config = format!("name = '{name}'\nload.kind = 'none'\nvm.kernel = '{kernel}'\n");
     for figures in result.metrics.values_mut() {
         let figures: &mut Figures = figures;
@@ -118,8 +126,8 @@ fn an_allowance_is_for_each_figure() {
 fn instructions_per_frame_count_where_they_are_known() {
     let with = |kernel: &str, instructions: f64| {
         let mut result = result("one", kernel, [1, 2, 3]);
-        let gateway_instructions_per_frame = Some(instructions);
-        result.effort = Some(Effort { gateway_instructions_per_frame, ..Effort::default() });
+        let effort = Row::from([("gateway_instructions".into(), instructions.into())]);
+        result.sections = result.sections.with_one(&EFFORT, effort);
         side(vec![result])
     };
     let comparison = compare(&with("a", 9_000.5), &with("b", 9_030.5));
@@ -200,12 +208,13 @@ fn of_several_seeds_the_largest_increase_counts() {
 #[test]
 fn what_has_no_partner_and_what_disturbs_is_said() {
     let mut other_qemu = result("one", "b", [1, 2, 3]);
-    other_qemu.machine.as_mut().unwrap().qemu = "8.2.0".into();
-    other_qemu.machine.as_mut().unwrap().package = Some("linux-image 6.12".into());
+    let (qemu, package) = ("8.2.0".into(), Some("linux-image 6.12".into()));
+    let other = Machine { qemu, package, ..machine("b") };
+    on(&mut other_qemu, &other);
     let before = side(vec![result("one", "a", [1, 2, 3]), result("two", "a", [1, 2, 3])]);
     let mut lone = result("three", "b", [1, 2, 3]);
     lone.config.push_str("count = 7\n");
-    lone.machine.clone_from(&other_qemu.machine);
+    on(&mut lone, &other);
     let comparison = compare(&before, &side(vec![other_qemu, lone]));
     assert_eq!(comparison.only_before, ["two"]);
     assert_eq!(comparison.only_after, ["three"]);

@@ -3,8 +3,11 @@
 use std::path::Path;
 
 use candor_lab::campaign::{self, Options};
-use candor_lab::result::{MessageFigures, ResultFile};
+use candor_lab::quantity::value;
+use candor_lab::result::{Figures, ResultFile};
+use candor_lab::sections::MESSAGES;
 use candor_lab::simulate::{self, Unwatched};
+use candor_lat::section::Cell;
 
 /// One bus of 125 kbit/s: 8 us a bit.
 const BUS: &str = "bus.car.bitrate = '125k'\n";
@@ -25,13 +28,21 @@ fn run(text: &str) -> (ResultFile, Vec<String>) {
     (result, sent)
 }
 
-fn message<'a>(result: &'a ResultFile, name: &str) -> &'a MessageFigures {
-    result.message(name).unwrap_or_else(|| panic!("{name} of {:?}", result.messages))
+/// The response times of a message.
+fn response<'a>(result: &'a ResultFile, name: &str) -> &'a Figures {
+    let messages = result.sections.rows(&MESSAGES);
+    let message = messages.iter().find(|it| it["name"].text() == Some(name));
+    message.and_then(|it| it.get("response_time")?.figures()).unwrap_or_else(|| panic!("{name}"))
 }
 
-/// The longest response time of a message in us.
+/// The longest of them in us.
 fn worst_us(result: &ResultFile, name: &str) -> i64 {
-    message(result, name).metrics["response_time"].max_ns / 1_000
+    response(result, name).max_ns / 1_000
+}
+
+/// A value of a message, by words.
+fn count(result: &ResultFile, words: &str) -> u64 {
+    value(result, words).unwrap_or_else(|| panic!("{words}")) as u64
 }
 
 #[test]
@@ -46,7 +57,7 @@ fn the_worst_case_has_the_bits_of_the_analysis() {
                  length = {length}\nname = 'M'\n"
             );
             let (result, _) = run(&text);
-            let times = &message(&result, "M").metrics["response_time"];
+            let times = response(&result, "M");
             // Without the 3 bits of intermission.
             let expected = (base + 10 * length - 3) * 8_000;
             assert_eq!((times.min_ns, times.max_ns), (expected, expected), "{id}, {length} bytes");
@@ -86,44 +97,42 @@ fn the_messages_add_up_to_the_frames() {
          [[traffic.message]]\nid = '0x400'\nnode = 'C'\nperiod = '900s'\noffset = '899s'\n"
     );
     let (result, sent) = run(&text);
-    let known: Vec<_> = result.messages.iter().map(|it| (it.name.as_str(), &it.bus)).collect();
-    assert_eq!(
-        known.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
-        ["Fast", "Slow", "Slow", "0x400"]
-    );
-    let counted: u64 = result.messages.iter().map(|it| it.sent).sum();
-    assert_eq!((counted, sent.len()), (500, 500));
-    let received: u64 = result.messages.iter().map(|it| it.received).sum();
-    assert_eq!(received, result.counts.received);
-    for message in &result.messages {
-        if message.id == "0x400" {
-            assert!(message.sent == 0 && message.metrics.is_empty(), "{message:?}");
-            continue;
-        }
-        let start = match message.id.as_str() {
-            "0x100" => "100#",
-            "0x200" => "200#",
-            _ => "300#",
+    let sections = &result.sections;
+    assert_eq!(sections.texts(&MESSAGES, "name"), ["Fast", "Slow", "Slow", "0x400"]);
+    assert_eq!((count(&result, "all sent"), sent.len()), (500, 500));
+    assert_eq!(count(&result, "all received"), result.counts.received);
+    for message in sections.rows(&MESSAGES) {
+        let number = |key: &str| message[key].number().unwrap() as u64;
+        let figures = |key: &str| message.get(key).and_then(Cell::figures);
+        let start = match message["id"].text() {
+            Some("0x100") => "100#",
+            Some("0x200") => "200#",
+            Some("0x300") => "300#",
+            _ => {
+                assert!(number("sent") == 0 && figures("response_time").is_none(), "{message:?}");
+                continue;
+            }
         };
         let frames = sent.iter().filter(|frame| frame.starts_with(start)).count() as u64;
-        let response = &message.metrics["response_time"];
-        assert_eq!((message.sent, response.count), (frames, frames), "{message:?}");
+        let response = figures("response_time").unwrap();
+        assert_eq!((number("sent"), response.count), (frames, frames), "{message:?}");
         assert!(response.profile.is_empty(), "{message:?}");
-        let end_to_end = message.metrics.get("end_to_end");
+        let end_to_end = figures("end_to_end");
         // The gateway passes on what is sent on the first bus.
-        if message.bus == "body" {
-            assert!(message.received == 0 && end_to_end.is_none(), "{message:?}");
+        if message["bus"].text() == Some("body") {
+            assert!(number("received") == 0 && end_to_end.is_none(), "{message:?}");
             continue;
         }
         // It takes 35 us, and then the frame is on a bus once more.
         let end_to_end = end_to_end.unwrap();
         assert!(end_to_end.min_ns > response.min_ns + 35_000, "{message:?}");
-        assert_eq!((message.received, end_to_end.count), (frames, frames), "{message:?}");
+        assert_eq!((number("received"), end_to_end.count), (frames, frames), "{message:?}");
     }
     // Two have the same name.
-    assert_eq!(result.message("Slow").unwrap().bus, "car");
-    assert_eq!(result.message("body.Slow").unwrap().id, "0x300");
-    assert!(result.message("body.Fast").is_none() && result.message("Fas").is_none());
+    let sent = |words: &str| value(&result, words);
+    assert_eq!(sent("Slow sent"), sent("car.Slow sent"));
+    assert_eq!(sent("body.Slow received"), Some(0.0));
+    assert!(sent("body.Fast sent").is_none() && sent("Fas sent").is_none());
 }
 
 /// Two messages of one node that become due together behind a frame of another node, the less urgent one
@@ -158,7 +167,8 @@ fn a_node_has_the_queue_that_the_file_says() {
     // While B sends, two frames of A wait.
     let lost = |settings| {
         let result = two_of_a_node(settings);
-        let lost = |name| message(&result, name).sent - message(&result, name).received;
+        let count = |name: &str, what| count(&result, &format!("{name} {what}"));
+        let lost = |name| count(name, "sent") - count(name, "received");
         (lost("First"), lost("Less") + lost("More"))
     };
     assert_eq!(lost("queue_depth = 2"), (0, 0));
@@ -195,13 +205,10 @@ fn numbered_frames_have_figures_for_each_identifier() {
     let text = "count = 9\nbus.in.bitrate = '500k'\nbus.out.bitrate = '125k'\ngateway.delay = '35us'\ngateway.tx_queue = 2\n\
                 [traffic]\nkind = 'flood'\nlength = 8\nid = ['0x700', '0x100', '0x700']\n";
     let (result, sent) = run(text);
-    let count = |name| {
-        let message = message(&result, name);
-        (message.sent, message.received)
-    };
-    assert_eq!((count("0x100").0, count("0x700").0, sent.len()), (3, 6, 9));
-    assert_eq!(count("0x100").1 + count("0x700").1, result.counts.received);
+    let count = |name: &str| ["sent", "received"].map(|it| count(&result, &format!("{name} {it}")));
+    assert_eq!((count("0x100")[0], count("0x700")[0], sent.len()), (3, 6, 9));
+    assert_eq!(count("0x100")[1] + count("0x700")[1], result.counts.received);
     assert!(result.counts.lost > 0, "{:?}", result.counts);
-    let times = &message(&result, "0x100").metrics["response_time"];
+    let times = response(&result, "0x100");
     assert_eq!(times.count, 3);
 }

@@ -4,6 +4,8 @@ use std::fs;
 
 use candor_lab::campaign::{self, Campaign, Options};
 use candor_lab::experiment::Traffic;
+use candor_lab::quantity::value;
+use candor_lab::sections::BUSES;
 use candor_lab::simulate::{Unwatched, run};
 use candor_network::flow::{flows, loads};
 
@@ -97,8 +99,7 @@ fn an_experiment_takes_buses_messages_and_rules_from_the_network() {
     };
     let (result, expected) = (run(&campaign), run(&written));
     let figures = |it: &candor_lab::result::ResultFile| {
-        let buses: Vec<_> = it.buses.iter().map(|bus| (bus.frames, bus.load_percent)).collect();
-        (it.duration_ns, it.counts, buses)
+        (it.duration_ns, it.counts, it.sections.rows(&BUSES).to_vec())
     };
     assert_eq!(figures(&result), figures(&expected));
     assert_eq!(result.counts.received, 400, "two of three frames are Speed");
@@ -113,9 +114,9 @@ fn a_bus_is_never_busier_than_its_flows_say() {
         &flows(&experiment.can_gateway().unwrap().network).unwrap(),
     );
     let result = run(experiment, String::new(), None, &Unwatched).unwrap();
-    for (bus, load) in result.buses.iter().zip(loads) {
-        let (measured, most) = (bus.load_percent / 100.0, load.longest_share);
-        assert!(measured > 0.7 * most && measured <= most, "{}: {measured} {most}", bus.name);
+    for (percent, load) in result.sections.numbers(&BUSES, "load_percent").iter().zip(loads) {
+        let (measured, most) = (percent / 100.0, load.longest_share);
+        assert!(measured > 0.7 * most && measured <= most, "{measured} {most}");
     }
 }
 
@@ -225,8 +226,8 @@ fn messages_that_are_never_due_are_counted_with_none_sent() {
     let late = "traffic.offsets.Speed = '5000000h'\n";
     let campaign = read(&format!("{PERIODIC}{late}")).unwrap();
     let result = run(&campaign.experiments[0], String::new(), None, &Unwatched).unwrap();
-    let sent: Vec<_> = result.messages.iter().map(|it| (it.name.as_str(), it.sent)).collect();
-    assert_eq!(sent, [("Speed", 0), ("Torque", 600)]);
+    let sent = ["Speed sent", "Torque sent"].map(|words| value(&result, words));
+    assert_eq!(sent, [Some(0.0), Some(600.0)]);
 }
 
 #[test]
@@ -267,10 +268,9 @@ fn no_rule_makes_a_bus_busier_than_its_flows_say() {
             &flows(&experiment.can_gateway().unwrap().network).unwrap(),
         );
         let result = run(experiment, String::new(), None, &Unwatched).unwrap();
-        for (bus, load) in result.buses.iter().zip(loads) {
-            let (measured, most) = (bus.load_percent / 100.0, load.longest_share);
-            assert!(measured <= most, "{rules}{}: {measured} {most}", bus.name);
+        for (percent, load) in result.sections.numbers(&BUSES, "load_percent").iter().zip(loads) {
+            assert!(percent / 100.0 <= load.longest_share, "{rules}: {percent} {load:?}");
         }
-        assert_eq!(result.buses[1].frames > 0, is_busier, "{rules}");
+        assert_eq!(result.sections.numbers(&BUSES, "frames")[1] > 0.0, is_busier, "{rules}");
     }
 }

@@ -7,9 +7,11 @@ use candor_lab::experiment::Kind;
 use candor_lab::host::Host;
 use candor_lab::result::ResultFile;
 use candor_lab::runner::{Runner, Task, Unwatched};
+use candor_lab::sections::{FLOW, INSTRUMENT, SCHEDULE};
 use candor_lab::simulate::Simulation;
 use candor_lab::{Campaign, Error, sweep};
 use candor_lat::Metric;
+use candor_lat::section::Cell;
 
 /// One switch between two end systems, and a third one that sends best-effort frames.
 const NETWORK: &str = r#"
@@ -60,14 +62,18 @@ fn without_jitter_nothing_is_left_of_the_latency_but_the_model() {
         (&results[1], 390_965, None),
         (&results[2], 471_445, Some(471_000)),
     ] {
-        let figures = result.time_triggered.as_ref().unwrap();
+        let of_flow = |key| result.sections.number(&FLOW, key);
+        let known = |ns: u64| Some(ns as f64);
         assert_eq!((result.counts.sent, result.counts.received), (50, 50));
-        assert_eq!((figures.model_ns, figures.equation_3_ns), (model_ns, model_ns));
-        assert_eq!((figures.published_ns, figures.jitter_ns), (published_ns, Some(0)));
-        assert_eq!((figures.late_cycle, figures.relay_delay_ns), (0, 350_000));
+        assert_eq!(of_flow("model_ns"), known(model_ns));
+        assert_eq!(of_flow("equation_3_ns"), known(model_ns));
+        assert_eq!(of_flow("published_ns"), published_ns.and_then(known));
+        assert_eq!((of_flow("jitter_ns"), of_flow("relay_delay_ns")), (known(0), known(350_000)));
+        assert_eq!(result.counts.late, 0);
         assert!(result.notes.is_empty(), "{:?}", result.notes);
-        assert_eq!(figures.schedule.len(), 2, "two directions have time-triggered frames");
-        assert!(figures.schedule.iter().all(|it| it.frames.len() == 1));
+        let schedule = result.sections.rows(&SCHEDULE);
+        assert_eq!(schedule.len(), 2, "two directions have time-triggered frames");
+        assert!(schedule.iter().all(|it| matches!(&it["frames"], Cell::Rows(it) if it.len() == 1)));
         let latency = result.metric(Metric::NetworkLatency).unwrap();
         assert_eq!((latency.min_ns, latency.max_ns), (model_ns as i64, model_ns as i64));
         for metric in [Metric::Residual, Metric::Departure, Metric::Arrival] {
@@ -88,12 +94,11 @@ fn what_misses_its_instant_is_a_cycle_late_or_overwritten() {
     let task =
         Task { experiment: &campaign.experiments[0], command: String::new(), is_fresh: true };
     let result = Simulation.run(task, None, &Unwatched).unwrap().result;
-    let figures = result.time_triggered.as_ref().unwrap();
     let counts = result.counts;
-    assert!(figures.late_cycle > 0 && counts.lost > 0, "{} {counts:?}", figures.late_cycle);
+    assert!(counts.late > 0 && counts.lost > 0, "{counts:?}");
     assert_eq!(counts.received + counts.lost, 50);
     assert!(result.stopped.iter().all(|it| it.cause == "overwritten"), "{:?}", result.stopped);
-    assert!(figures.jitter_ns.unwrap() > 2_900_000);
+    assert!(result.sections.number(&FLOW, "jitter_ns") > Some(2_900_000.0));
 }
 
 #[test]
@@ -101,7 +106,7 @@ fn a_schedule_with_errors_is_measured_and_they_are_said() {
     let results = simulate("[matrix]\nnetwork.flow.measured.relay_delay = [\"1us\"]\n");
     let note = "the schedule has 1 error: `measured` can leave switch `switch` 10.76us behind";
     assert!(results[0].notes[0].starts_with(note), "{:?}", results[0].notes);
-    assert_eq!(results[0].time_triggered.as_ref().unwrap().late_cycle, 50);
+    assert_eq!(results[0].counts.late, 50);
 }
 
 #[test]
@@ -184,12 +189,10 @@ fn frames_cross_a_switch_of_this_machine() {
         Err(error) => panic!("{error}"),
     };
     let result = &results[0];
-    let figures = result.time_triggered.as_ref().unwrap();
-    let instrument = figures.instrument.as_ref().unwrap();
     assert_eq!(result.counts.sent, 50);
     // A machine that is busy otherwise overwrites some in the relay buffer.
     assert!(result.counts.received > 0, "{:?} {:?}", result.counts, result.stopped);
-    assert!(instrument.bias_ns > 0, "{instrument:?}");
+    assert!(result.sections.number(&INSTRUMENT, "bias_ns") > Some(0.0), "{:?}", result.sections);
     let latency = result.metric(Metric::NetworkLatency).unwrap();
     assert!(latency.p50_ns > 1_000_000, "{latency:?}");
 }

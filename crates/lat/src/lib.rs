@@ -16,6 +16,8 @@
 //! | [`histogram`] | [`Histogram`]: millions of latencies in one megabyte; percentiles, latency profiles |
 //! | [`live`] | [`Live`](live::Live): counted by several threads while others read |
 //! | [`pairing`] | which frame behind the gateway is which frame before it, as on the papers' test bed |
+//! | [`section`] | what a result says besides, as tables |
+//! | `result` | [`ResultFile`](result::ResultFile): the result of a measurement, in files; with the feature `serde` |
 //! | [`text`] | latency profiles and histograms drawn with characters |
 //!
 //! ```
@@ -41,6 +43,9 @@ pub mod metrics;
 pub mod order;
 pub mod pairing;
 pub mod path;
+#[cfg(feature = "serde")]
+pub mod result;
+pub mod section;
 pub mod taps;
 pub mod text;
 pub mod times;

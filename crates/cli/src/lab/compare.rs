@@ -153,6 +153,8 @@ fn shown(value: f64, unit: Unit) -> String {
         Unit::Frames => format!("{value:.0}"),
         Unit::Percent => format!("{value:.2} %"),
         Unit::Bytes => format!("{value:.1} bytes"),
+        Unit::BitsPerSecond => format!("{value:.0} bit/s"),
+        Unit::Count | Unit::Text => format!("{value}"),
     }
 }
 
@@ -179,7 +181,7 @@ fn figures(figures: &[Figure], allow: Allowance) -> String {
                 _ if difference == 0.0 => "0".into(),
                 Unit::Nanoseconds => format!("{} ns", signed(difference, 0)),
                 Unit::Frames => signed(difference, 0),
-                Unit::Instructions | Unit::Percent | Unit::Bytes => String::new(),
+                _ => String::new(),
             },
             instructions.map_or(String::new(), |count| signed(count, 1)),
             percent.filter(|p| *p != 0.0).map_or(String::new(), |p| format!("{} %", signed(p, 2))),

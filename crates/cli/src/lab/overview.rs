@@ -8,10 +8,9 @@ use candor_lab::group::{Group, Range, groups};
 use candor_lab::kinds;
 use candor_lab::result::{ResultFile, Stopped};
 use candor_lab::runner::Ran;
-use candor_lat::TapPath;
 
 use super::ranges::{duration_range, number_range};
-use super::{service, time_triggered};
+use super::sections;
 use crate::output::{duration, table, thousands};
 
 /// The figures of all results, and of a few the details. The runs of one experiment with several seeds
@@ -89,7 +88,7 @@ pub(crate) fn details(result: &ResultFile) -> String {
     let counts = &result.counts;
     let mut out = format!("\n{}\n", result.conditions);
     out.push_str(&format!(
-        "{} {} sent in {} = {} received + {} not routed + {} refused + {} lost\n\n",
+        "{} {} sent in {} = {} received + {} not routed + {} refused + {} lost\n",
         thousands(counts.sent),
         noun(counts.sent, "frame"),
         duration(result.duration_ns as f64),
@@ -98,43 +97,13 @@ pub(crate) fn details(result: &ResultFile) -> String {
         thousands(counts.refused),
         thousands(counts.lost),
     ));
-    let buses: Vec<_> = result
-        .buses
-        .iter()
-        .map(|bus| {
-            vec![
-                bus.name.clone(),
-                format!("{} bit/s", thousands(u64::from(bus.bitrate))),
-                thousands(bus.frames),
-                format!("{:.2} %", bus.load_percent),
-                thousands(bus.error_frames),
-            ]
-        })
-        .collect();
-    if !buses.is_empty() {
-        out.push_str(&table(&["bus", ">bit rate", ">frames", ">load", ">error frames"], &buses));
-    }
-    out.push_str(&service::details(result));
-    out.push_str(&time_triggered::details(result));
+    out.push_str(&sections::text(result));
     if !result.stopped.is_empty() {
         out.push('\n');
         out.push_str(&stopped(&result.stopped));
     }
     for note in &result.notes {
         out.push_str(&format!("\nnote: {note}\n"));
-    }
-    let instructions = result.effort.and_then(|effort| effort.gateway_instructions_per_frame);
-    if let Some(instructions) = instructions {
-        let instructions = instructions.round() as u64;
-        let (whose, each) = match result.path == TapPath::ROUND_TRIP.name() {
-            true => ("the slave's", "answer"),
-            false => ("the gateway's", "frame that arrived"),
-        };
-        out.push_str(&format!(
-            "\n{} {} of {whose} process for each {each}\n",
-            thousands(instructions),
-            noun(instructions, "instruction")
-        ));
     }
     out
 }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use candor_diagnostics::part_of;
 use candor_lab::experiment::Testbed;
 use candor_lab::host::Host;
-use candor_lab::result::ProcessCost;
 use candor_lab::run::{self, Difference, Outcome, Settings, results_of};
 use candor_lab::runner::Ran;
 use candor_lab::testbed::Testbeds;
@@ -20,7 +19,7 @@ use clap::Args;
 use super::overview::overview;
 use super::selection::{Selection, command_for, load};
 use crate::Answer;
-use crate::json::lab::result::{ExperimentResult, Figures, Process};
+use crate::json::lab::result::{ExperimentResult, Figures};
 use crate::json::lines;
 use crate::output::{print, thousands};
 use crate::overwrite::Overwriting;
@@ -85,7 +84,6 @@ fn object<'a>(out: &Path, ran: &'a Ran) -> ExperimentResult<'a> {
     let result = &ran.result;
     let file = results_of(out).join(format!("{}.json", result.experiment));
     let metrics = result.metrics.iter().map(|(key, it)| (key.as_str(), Figures::from(it)));
-    let processes = result.service.iter().flat_map(|service| &service.processes);
     ExperimentResult {
         experiment: &result.experiment,
         group: result.group(),
@@ -98,17 +96,8 @@ fn object<'a>(out: &Path, ran: &'a Ran) -> ExperimentResult<'a> {
         refused: result.counts.refused,
         lost: result.counts.lost,
         metrics: metrics.collect(),
-        processes: processes.map(process).collect(),
+        sections: &result.sections,
         file: file.display().to_string(),
-    }
-}
-
-fn process(cost: &ProcessCost) -> Process {
-    Process {
-        name: cost.name.clone(),
-        processes: cost.processes,
-        cpu_ns: cost.cpu_ns,
-        cpu_percent: cost.cpu_percent,
     }
 }
 

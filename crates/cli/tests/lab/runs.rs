@@ -85,7 +85,7 @@ fn json_lines_have_the_documented_fields() {
             "refused",
             "lost",
             "metrics",
-            "processes",
+            "sections",
             "file",
         ];
         assert_eq!(keys(result), expected.into());

@@ -6,7 +6,7 @@ use candor_lat::Metric;
 use super::Allowance;
 use crate::group::{Group, Range};
 use crate::quantity::{Quantity, Unit};
-use crate::result::{Machine, ResultFile};
+use crate::result::{Machine, ResultFile, machine};
 
 /// Seeds on each side from which ranges are worth comparing.
 pub(crate) const ENOUGH_SEEDS: usize = 3;
@@ -86,7 +86,7 @@ impl Figure {
         match self.unit {
             Unit::Instructions => Some(self.difference()),
             Unit::Nanoseconds => Some(self.difference() / self.ns_per_instruction?),
-            Unit::Frames | Unit::Percent | Unit::Bytes => None,
+            _ => None,
         }
     }
 
@@ -124,7 +124,7 @@ impl Figure {
             (Allowance::Nanoseconds(ns), Unit::Instructions) => {
                 self.ns_per_instruction.map_or(0.0, |each| ns / each)
             }
-            (Allowance::Nanoseconds(_), Unit::Frames | Unit::Percent | Unit::Bytes) => 0.0,
+            (Allowance::Nanoseconds(_), _) => 0.0,
         };
         self.verdict() != Verdict::Slower || difference <= most
     }
@@ -210,7 +210,7 @@ pub(super) fn exact(before: &Group<'_>, after: &Group<'_>) -> Option<Vec<Figure>
 const EXACT: [(&str, Quantity); 4] = [
     ("min", Quantity::Latency(Metric::GatewayLatency, "min")),
     ("p50", Quantity::Latency(Metric::GatewayLatency, "p50")),
-    ("instructions", Quantity::GatewayInstructions),
+    ("instructions", Quantity::GATEWAY_INSTRUCTIONS),
     ("lost", Quantity::Ended(Ending::Lost)),
 ];
 
@@ -244,8 +244,8 @@ fn figure(
         seed: new.seed,
         before: quantity.of(old)?,
         after: quantity.of(new)?,
-        ns_per_instruction: new.machine.as_ref().map(|machine| f64::from(1 << machine.shift)),
-        is_rt: [old, new].into_iter().flat_map(|result| &result.machine).any(is_rt),
+        ns_per_instruction: machine(new).map(|machine| f64::from(1 << machine.shift)),
+        is_rt: [old, new].into_iter().filter_map(machine).any(|machine| is_rt(&machine)),
     })
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use candor_causes::Cause;
 use candor_diagnostics::counted;
 use candor_lat::account::{Copies, End, Terms};
+use candor_lat::section::{Row, Sections};
 use candor_lat::{Tap, TapPath, Taps};
 use candor_time::Nanos;
 
@@ -15,7 +16,8 @@ use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::{Experiment, SignalService};
 use crate::machine::HostMachine;
-use crate::result::{ProcessCost, ResultFile, ServiceFigures, Stopped};
+use crate::result::{ResultFile, Stopped, row_of};
+use crate::sections::{HOST, PROCESSES, SERVICE};
 
 /// What the processes did.
 pub(super) struct Ran {
@@ -105,20 +107,23 @@ pub(super) fn evaluate(
     let all_lost = copies_lost + ran.sent.lost * subscribers;
     let all_lost = if arrivals.is_empty() { counts.lost } else { all_lost };
     let first = ran.heard.first().copied().unwrap_or_default();
+    let bytes_per_event =
+        (first.events > 0 && first.bytes > 0).then(|| first.bytes as f64 / first.events as f64);
+    let served = SERVICE.row([
+        ran.served.events.into(),
+        ran.datagram_bytes.into(),
+        bytes_per_event.into(),
+        u64::from(service.subscribers).min(subscribers).into(),
+    ]);
     Ok(ResultFile {
         duration_ns: ran.duration.as_nanos(),
         counts,
         stopped: stopped(ran, subscribers, all_lost),
         notes: notes(ran),
-        service: Some(ServiceFigures {
-            processes: processes(ran, subscribers),
-            events: ran.served.events,
-            datagram_bytes: ran.datagram_bytes,
-            event_bytes: (first.events > 0 && first.bytes > 0)
-                .then(|| first.bytes as f64 / first.events as f64),
-            subscribers: u64::from(service.subscribers).min(subscribers),
-            host: ran.machine.clone(),
-        }),
+        sections: Sections::default()
+            .with_one(&SERVICE, served)
+            .with(&PROCESSES, processes(ran, subscribers))
+            .with_one(&HOST, row_of(&ran.machine)),
         ..builder.finish(experiment, command)?
     })
 }
@@ -150,13 +155,20 @@ fn stopped(ran: &Ran, subscribers: u64, all_lost: u64) -> Vec<Stopped> {
 }
 
 /// The CPU time of the processes by what they do.
-fn processes(ran: &Ran, subscribers: u64) -> Vec<ProcessCost> {
+fn processes(ran: &Ran, subscribers: u64) -> Vec<Row> {
     let window = (ran.duration.as_nanos() * ran.machine.cpus as u64).max(1);
-    let process = |name: &str, processes: u64, cpu: Nanos| ProcessCost {
-        name: name.into(),
-        processes,
-        cpu_ns: cpu.as_nanos(),
-        cpu_percent: (cpu.as_nanos() as f64 / window as f64 * 100.0 * 1_000.0).round() / 1_000.0,
+    let events = ran.served.events;
+    let process = |name: &str, processes: u64, cpu: Nanos| {
+        let cpu_ns = cpu.as_nanos();
+        let per_event = (events > 0).then(|| cpu_ns as f64 / events as f64);
+        let percent = (cpu_ns as f64 / window as f64 * 100.0 * 1_000.0).round() / 1_000.0;
+        PROCESSES.row([
+            name.into(),
+            processes.into(),
+            cpu_ns.into(),
+            per_event.into(),
+            percent.into(),
+        ])
     };
     let mut processes = vec![process("server", 1, ran.cost.server)];
     if !ran.heard.is_empty() {

@@ -19,6 +19,7 @@ use std::thread::{self, ScopedJoinHandle};
 
 use candor_causes::Cause;
 use candor_diagnostics::counted;
+use candor_lat::section::{Cell, Row};
 use candor_linux::ethernet::{EthernetSocket, Options};
 use candor_linux::namespace::Namespace;
 use candor_linux::netlink::Netlink;
@@ -34,8 +35,9 @@ use candor_tte_live::{Epoch, Stops, Warmer};
 use crate::error::Error;
 use crate::experiment::{Experiment, TimeTriggered};
 use crate::machine::{HostMachine, Watched};
-use crate::result::{Instrument, ResultFile};
+use crate::result::{ResultFile, row_of};
 use crate::runner::Watch;
+use crate::sections::{CLOCKS, HOST, INSTRUMENT, UNMARKED};
 use crate::time_triggered::{Flow, Seen};
 
 use super::ATTENTION;
@@ -525,25 +527,24 @@ fn seen(measured: &Measured, flow: usize) -> (Vec<Seen>, u64) {
 }
 
 /// What the instrument did.
-fn instrument(measured: &Measured, flow: &Flow<'_>, unstamped: u64) -> Instrument {
+fn instrument(measured: &Measured, flow: &Flow<'_>, unstamped: u64) -> Row {
     let stops = |stops: &Stops| (stops.count(), stops.longest().as_nanos());
     let (send_stops, send_longest_stop_ns) = stops(&measured.sent.stops);
     let relays = measured.switched.iter().map(|it| stops(&it.stops));
     let (relay_stops, relay_longest_stop_ns) =
         relays.fold((0, 0), |(count, most), (its, longest)| (count + its, most.max(longest)));
-    Instrument {
-        bias_ns: measured.calibration.bias.as_nanos(),
-        advance_ns: measured.calibration.advance.as_nanos(),
-        marked: flow.marked(),
-        unmarked: flow.unmarked(),
-        send_stops,
-        send_longest_stop_ns,
-        relay_stops,
-        relay_longest_stop_ns,
-        unstamped,
-        others: measured.switched.iter().map(|it| it.others).sum(),
-        host: measured.machine.clone(),
-    }
+    let others: u64 = measured.switched.iter().map(|it| it.others).sum();
+    INSTRUMENT.row([
+        measured.calibration.bias.as_nanos().into(),
+        measured.calibration.advance.as_nanos().into(),
+        flow.marked().into(),
+        send_stops.into(),
+        send_longest_stop_ns.into(),
+        relay_stops.into(),
+        relay_longest_stop_ns.into(),
+        unstamped.into(),
+        others.into(),
+    ])
 }
 
 /// What makes the figures doubtful.
@@ -582,13 +583,17 @@ fn evaluate<'a>(
     let mut flow = Flow::new(settings, lines)?;
     let (ended, unstamped) = seen(measured, settings.flow);
     ended.iter().for_each(|seen| flow.add(seen));
-    let instrument = instrument(measured, &flow, unstamped);
+    let (instrument, unmarked) = (instrument(measured, &flow, unstamped), flow.unmarked());
     let marked_percent = flow.marked() as f64 / experiment.count.max(1) as f64 * 100.0;
     let mut result = flow.finish(experiment, command, measured.duration, Vec::new())?;
     result.notes.extend(notes(measured, marked_percent, unstamped));
-    if let Some(figures) = &mut result.time_triggered {
-        figures.instrument = Some(instrument);
-    }
+    let precision = settings.network.precision.as_nanos();
+    result.sections = result
+        .sections
+        .with_one(&CLOCKS, CLOCKS.row([Cell::Empty, precision.into()]))
+        .with_one(&UNMARKED, unmarked)
+        .with_one(&INSTRUMENT, instrument)
+        .with_one(&HOST, row_of(&measured.machine));
     Ok(result)
 }
 
@@ -702,7 +707,7 @@ mod tests {
     }
 
     fn marked(result: &ResultFile) -> u64 {
-        result.time_triggered.as_ref().unwrap().instrument.as_ref().unwrap().marked
+        result.sections.number(&INSTRUMENT, "marked").unwrap() as u64
     }
 
     #[test]
@@ -728,9 +733,9 @@ mod tests {
             let latency = result.metric(Metric::NetworkLatency).unwrap();
             let expected = (RELAY_NS + 2 * WIRE_NS - bias_ns) as i64;
             assert_eq!((latency.min_ns, latency.max_ns), (expected, expected), "{bias_ns}");
-            let instrument = result.time_triggered.as_ref().unwrap().instrument.as_ref().unwrap();
-            assert_eq!(instrument.bias_ns, bias_ns);
-            let unmarked = &instrument.unmarked[Metric::NetworkLatency.key()];
+            assert_eq!(result.sections.number(&INSTRUMENT, "bias_ns"), Some(bias_ns as f64));
+            let unmarked = result.sections.cell(&UNMARKED, "network_latency").unwrap();
+            let unmarked = unmarked.figures().unwrap();
             assert_eq!((unmarked.min_ns, unmarked.count), (expected, COUNT));
             assert_eq!((result.counts.sent, result.counts.received), (COUNT, COUNT));
             assert!(result.notes.is_empty(), "{:?}", result.notes);

@@ -8,7 +8,8 @@ use crate::columns::{Column, Columns, Shown};
 use crate::experiment::Testbed;
 use crate::group::groups;
 use crate::quantity::Quantity;
-use crate::result::ResultFile;
+use crate::result::{ResultFile, is_loaded, machine};
+use crate::sections::BUSES;
 
 /// Of how many buses the table shows the load.
 const MOST_LOADS: usize = 2;
@@ -18,7 +19,7 @@ const FIGURES: [(&str, &str); 4] =
 pub(super) fn columns(results: &[&ResultFile]) -> Columns {
     let has_load = results.iter().any(|run| is_loaded_vm(run));
     let has_instructions =
-        results.iter().any(|run| Quantity::GatewayInstructions.of(run).is_some());
+        results.iter().any(|run| Quantity::GATEWAY_INSTRUCTIONS.of(run).is_some());
     let has_runs = groups(results.iter().copied()).iter().any(|group| group.runs.len() > 1);
     let mut columns = vec![Column::total("sent", |run| run.counts.sent)];
     columns
@@ -35,11 +36,13 @@ pub(super) fn columns(results: &[&ResultFile]) -> Columns {
     }
     if has_instructions {
         let shown = Shown::Number(0, "");
-        columns.push(Column::quantity("instructions", shown, Quantity::GatewayInstructions));
+        columns.push(Column::quantity("instructions", shown, Quantity::GATEWAY_INSTRUCTIONS));
     }
-    let buses = results.iter().map(|run| run.buses.len()).max().unwrap_or(0);
+    let buses = results.iter().map(|run| run.sections.rows(&BUSES).len()).max().unwrap_or(0);
     columns.extend((0..buses.min(MOST_LOADS)).map(|index| {
-        let of = move |run: &ResultFile| Some(run.buses.get(index)?.load_percent);
+        let of = move |run: &ResultFile| {
+            run.sections.numbers(&BUSES, "load_percent").get(index).copied()
+        };
         Column::range(load_head(results, index), Shown::Number(1, " %"), of)
     }));
     Columns { has_runs, columns, legend: legend(results, has_instructions, has_load, has_runs) }
@@ -47,14 +50,15 @@ pub(super) fn columns(results: &[&ResultFile]) -> Columns {
 
 /// In `vm` the sender shares the processor with the load, so it may be late.
 fn is_loaded_vm(run: &ResultFile) -> bool {
-    run.testbed == Testbed::Vm.name() && run.is_loaded()
+    run.testbed == Testbed::Vm.name() && is_loaded(run)
 }
 
 /// The head of a column of bus loads: the name of the bus, if it has the same name everywhere.
 fn load_head(results: &[&ResultFile], index: usize) -> String {
-    let mut names = results.iter().filter_map(|run| run.buses.get(index));
-    let first = names.next().map(|bus| bus.name.as_str());
-    match first.filter(|first| names.all(|bus| bus.name == *first)) {
+    let mut names =
+        results.iter().filter_map(|run| run.sections.rows(&BUSES).get(index)?.get("name")?.text());
+    let first = names.next();
+    match first.filter(|first| names.all(|name| name == *first)) {
         Some(name) => format!("load of {name}"),
         None => format!("load of bus {}", index + 1),
     }
@@ -70,7 +74,7 @@ fn legend(
     if results.iter().any(|run| run.testbed == Testbed::Sim.name()) {
         legend += "gateway latency: total latency without the transmission on the target bus\n";
     }
-    let machines = || results.iter().filter_map(|run| run.machine.as_ref());
+    let machines = || results.iter().filter_map(|run| machine(run));
     for (bus, says) in [
         (BusTime::Instant, "buses take no time"),
         (BusTime::Timed, "buses take their time, the tester is outside"),

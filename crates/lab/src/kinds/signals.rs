@@ -19,13 +19,12 @@ pub(super) fn columns(_: &[&ResultFile]) -> Columns {
         Column::quantity(figure, Shown::Duration, Quantity::Latency(Metric::Delivery, figure))
     }));
     columns.extend(PROCESSES.map(|process| {
-        let cpu = Quantity::CpuPerEvent(process.into());
-        let of = move |run: &ResultFile| Some(cpu.of(run)? / 1_000.0);
+        let cpu = Quantity::of_words(&[process, "cpu_per_event"]);
+        let of = move |run: &ResultFile| Some(cpu.as_ref()?.of(run)? / 1_000.0);
         Column::range(process, Shown::Number(2, "us"), of)
     }));
-    columns.push(Column::quantity("event", Shown::Number(1, ""), Quantity::BytesPerEvent));
-    let stolen = |run: &ResultFile| Some(run.service.as_ref()?.host.stolen_percent);
-    columns.push(Column::range("stolen", Shown::Number(1, " %"), stolen));
+    columns.push(Column::words("event", Shown::Number(1, ""), &["bytes_per_event"]));
+    columns.push(Column::words("stolen", Shown::Number(1, " %"), &["stolen_percent"]));
     let says = "p50, p99, max: from when a frame is sent to when a subscriber has its event decoded\n\
                 server, subscriber, dbus-daemon: CPU time per event, of all subscribers together\n\
                 event: bytes on the WebSocket; stolen: time that the hypervisor gave to others\n";

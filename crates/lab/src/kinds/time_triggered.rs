@@ -6,40 +6,38 @@ use super::RANGES;
 use crate::columns::{Column, Columns, Shown};
 use crate::group::groups;
 use crate::quantity::Quantity;
-use crate::result::{ResultFile, TimeTriggeredFigures};
-
-/// Microseconds, to the nanosecond.
-const US: Shown = Shown::Number(3, "");
+use crate::result::ResultFile;
+use crate::sections::{CLOCKS, FLOW};
 
 pub(super) fn columns(results: &[&ResultFile]) -> Columns {
-    let figures = || results.iter().filter_map(|run| run.time_triggered.as_ref());
-    let has_clocks = figures().any(|it| it.clock_difference.is_some());
+    let value = |run: &ResultFile, key| run.sections.number(&FLOW, key);
+    let has_clocks =
+        results.iter().any(|run| run.sections.cell(&CLOCKS, "clock_difference").is_some());
     let has_runs = groups(results.iter().copied()).iter().any(|group| group.runs.len() > 1);
-    let size = |run: &ResultFile| Some(f64::from(run.time_triggered.as_ref()?.size));
     let mut columns = vec![
-        Column::range("bytes", Shown::Number(0, ""), size),
+        Column::words("bytes", Shown::Number(0, ""), &["size"]),
         Column::total("sent", |run| run.counts.sent),
         Column::total("lost", |run| run.counts.lost + run.counts.refused),
         Column::total("late", |run| run.counts.late),
     ];
-    columns.extend(["min", "p50", "max"].map(|figure| us(figure, Metric::NetworkLatency, figure)));
-    columns.push(scheduled("jitter", |it| it.jitter_ns));
-    if figures().any(|it| it.published_ns.is_some()) {
-        columns.push(scheduled("published", |it| it.published_ns));
+    let metric = |head: &str, metric: Metric, figure| us(head, &[metric.key(), figure]);
+    columns.extend(["min", "p50", "max"].map(|it| metric(it, Metric::NetworkLatency, it)));
+    columns.push(us("jitter", &["jitter"]));
+    if results.iter().any(|run| value(run, "published_ns").is_some()) {
+        columns.push(us("published", &["published"]));
     }
-    columns.push(scheduled("model", |it| Some(it.model_ns)));
-    if figures().any(|it| it.equation_3_ns != it.model_ns) {
-        columns.push(scheduled("equation 3", |it| Some(it.equation_3_ns)));
+    columns.push(us("model", &["model"]));
+    if results.iter().any(|run| value(run, "equation_3_ns") != value(run, "model_ns")) {
+        columns.push(us("equation 3", &["equation_3"]));
     }
-    columns.push(us("residual p50", Metric::Residual, "p50"));
+    columns.push(metric("residual p50", Metric::Residual, "p50"));
     let mut legend = String::from(
         "in us, from the first bit out of the sender to the last bit in the receiver; jitter: max - min\n\
          late: a period late or more than half of one; model: wires + transmission + relay delays\n\
          residual: measured - model\n",
     );
     if has_clocks {
-        let apart = |run: &ResultFile| Some(Quantity::ClockDifference("max").of(run)? / 1_000.0);
-        columns.push(Column::range("clocks apart", US, apart));
+        columns.push(us("clocks apart", &["clock_difference", "max"]));
         legend += "clocks apart: the largest difference of two clocks in any integration cycle\n";
     }
     if has_runs {
@@ -48,11 +46,9 @@ pub(super) fn columns(results: &[&ResultFile]) -> Columns {
     Columns { has_runs, columns, legend }
 }
 
-fn us(head: &str, metric: Metric, figure: &'static str) -> Column {
-    let quantity = Quantity::Latency(metric, figure);
-    Column::range(head, US, move |run| Some(quantity.of(run)? / 1_000.0))
-}
-
-fn scheduled(head: &str, of: fn(&TimeTriggeredFigures) -> Option<u64>) -> Column {
-    Column::range(head, US, move |run| Some(of(run.time_triggered.as_ref()?)? as f64 / 1_000.0))
+/// Microseconds, to the nanosecond.
+fn us(head: &str, words: &[&str]) -> Column {
+    let quantity = Quantity::of_words(words);
+    let of = move |run: &ResultFile| Some(quantity.as_ref()?.of(run)? / 1_000.0);
+    Column::range(head, Shown::Number(3, ""), of)
 }

@@ -42,7 +42,7 @@ const plotText = (text) =>
 const figure = (experiment, metric, key) => experiment.metrics[metric]?.[`${key}_ns`] ?? null;
 
 const busiest = (experiment) =>
-  experiment.buses.reduce((top, bus) => (bus.load_percent > (top?.load_percent ?? -1) ? bus : top), null);
+  (experiment.buses ?? []).reduce((top, bus) => (bus.load_percent > (top?.load_percent ?? -1) ? bus : top), null);
 
 /** How frames end: `sent` is the sum of these counts. */
 const ENDINGS = [["received", "Received"], ["not_routed", "Not routed"], ["refused", "Refused"], ["lost", "Lost"]];
@@ -935,6 +935,7 @@ function startPage() {
   function detail(experiment) {
     const chart = h("div", { className: "chart short" });
     const title = names.get(experiment.id);
+    const sections = (form) => report.sections.filter(({ key }) => formOf(experiment[key]) === form).map((it) => sectionTable(experiment, it));
     const panel = h("section", { className: "panel detail", "data-experiment": experiment.id },
       h("div", { className: "panel-head" },
         h("div", {},
@@ -947,10 +948,10 @@ function startPage() {
       chart,
       h("p", { className: "hint thinned" }),
       h("div", { className: "halves" },
-        h("div", {}, metricsTable(experiment), clocksTable(experiment)),
-        h("div", {}, stoppedTable(experiment), busesTable(experiment), rulesTable(experiment), machineTable(experiment))),
+        h("div", {}, metricsTable(experiment), sections("values")),
+        h("div", {}, stoppedTable(experiment), sections("table"), idleRules(experiment))),
       scheduleChart(experiment),
-      messagesTable(experiment),
+      sections("figures"),
       repeat(experiment));
     seen.observe(chart);
     return panel;
@@ -972,14 +973,6 @@ function startPage() {
     return part("Where the time goes", ["Metric", "min", "p50", "p99", "max"], rows);
   }
 
-  /** How far clocks were apart in each integration cycle, beside the precision that the network states. */
-  function clocksTable({ time_triggered: figures }) {
-    const apart = figures?.clock_difference;
-    if (!apart) return null;
-    const times = [apart.min_ns, apart.p50_ns, apart.p99_ns, apart.max_ns, figures.precision_ns].map(time);
-    return part("Clocks", ["Largest difference", "min", "p50", "p99", "max", "Stated precision"], [[counted(apart.count, "cycle"), ...times]]);
-  }
-
   /** What stopped frames: not routed first, losses last, as in the sum above. */
   function stoppedTable(experiment) {
     const order = ENDINGS.map(([key]) => key);
@@ -995,14 +988,15 @@ function startPage() {
       ?? h("section", {}, h("h3", {}, "Frames that did not pass"), h("p", { className: "hint" }, "None."));
   }
 
-  function busesTable(experiment) {
-    const rate = ({ bitrate, data_bitrate }) =>
-      [...new Set([bitrate, data_bitrate])].map((rate) => count(rate / 1000)).join(" / ");
-    const rows = experiment.buses.map((bus) => [
-      bus.name, rate(bus), count(bus.frames), count(bus.error_frames), count(bus.bus_offs),
-      h("span", {}, `${bus.load_percent.toFixed(1)}\u202f%`, meter(bus.load_percent)),
-    ]);
-    return part("Buses", ["Bus", "kbit/s", "Frames", "Errors", "Bus-offs", "Load"], rows);
+  /** A value of a section for people. */
+  function shown(value, unit) {
+    if (value === undefined) return "–";
+    if (Array.isArray(value)) return h("details", {}, h("summary", {}, counted(value.length, "value")), h("pre", { className: "config", tabIndex: 0 }, h("code", {}, value.join(" ").replaceAll(" -", "\n-"))));
+    if (typeof value === "object") return ["min", "p50", "p99", "max"].map((name) => `${name} ${duration(value[`${name}_ns`] ?? 0)}`).join(", ");
+    if (typeof value === "string") return /^[0-9a-f]{40,}$/.test(value) ? h("span", { className: "hash" }, value) : value;
+    if (unit === "ns") return time(value);
+    if (unit === "percent") return h("span", {}, `${value.toFixed(1)}\u202f%`, meter(value));
+    return unit === "bit/s" ? `${count(value / 1000)} kbit/s` : count(Math.round(value * 1000) / 1000);
   }
 
   function meter(value) {
@@ -1011,33 +1005,38 @@ function startPage() {
     return h("span", { className: "meter", "aria-hidden": "true" }, bar);
   }
 
-  function rulesTable(experiment) {
-    const rows = experiment.rules.map(({ name, to, handled, refused, lost }) =>
-      [name, to, count(handled), count(refused), h("span", { className: lost > 0 ? "bad" : "" }, count(lost))]);
-    const { idle_rules: idle } = experiment;
-    const rest = idle > 0 ? h("p", { className: "hint" }, `${count(idle)} more ${idle === 1 ? "rule" : "rules"} matched no frame.`) : null;
-    return h("div", {}, part("Rules", ["Rule", "To", "Handled", "Refused", "Lost"], rows) ?? "", rest);
+  const hasFigures = (row, key) => row[key]?.p50_ns !== undefined;
+
+  /** Whether a section is values that there are once, a table, or one with figures, which is wide. */
+  function formOf(section) {
+    if (!Array.isArray(section)) return section && "values";
+    return section.some((row) => Object.keys(row).some((key) => hasFigures(row, key))) ? "figures" : "table";
   }
 
-  /** What became of each message of periodic traffic. */
-  function messagesTable({ messages }) {
-    if (!messages?.length) return null;
-    const times = (metric, figures) => figures.map((name) => time(metric?.[`${name}_ns`] ?? null));
-    const hasWay = messages.some(({ metrics }) => metrics.end_to_end);
-    const rows = messages.map(({ name, node, bus, id, sent, received, metrics }) => [
-      name, id, node, bus, count(sent), count(received),
-      ...times(metrics.response_time, ["min", "p50", "p99", "max"]),
-      ...(hasWay ? times(metrics.end_to_end, ["p99", "max"]) : []),
-    ]);
-    const response = ["min", "p50", "p99", "max"].map((name) => `Response ${name}`);
-    const way = hasWay ? ["End to end p99", "End to end max"] : [];
-    return part("Messages", ["Message", "Identifier", "Node", "Bus", "Sent", "Received", ...response, ...way], rows);
+  /** A section of a result: a table, or values one below the other. What is nothing but zeros is left out. */
+  function sectionTable(experiment, { key, title, columns }) {
+    const section = experiment[key];
+    const rows = [section ?? []].flat();
+    const known = columns.filter((column) => rows.some((row) => row[column.key] !== undefined && row[column.key] !== 0));
+    if (!Array.isArray(section)) return part(title, ["", ""], known.map(({ key, label, unit }) => [label, shown(section?.[key], unit)]));
+    // Figures have several columns.
+    const cells = known.flatMap(({ key, label, unit }) => {
+      const figures = rows.some((row) => hasFigures(row, key));
+      const bad = (row) => key === "lost" && row[key] > 0 ? h("span", { className: "bad" }, shown(row[key], unit)) : shown(row[key], unit);
+      if (!figures) return [[label, bad]];
+      return ["min", "p50", "p99", "max"].map((name) => [`${label} ${name}`, (row) => time(row[key]?.[`${name}_ns`] ?? null)]);
+    });
+    return part(title, cells.map(([label]) => label), rows.map((row) => cells.map(([, cell]) => cell(row))));
+  }
+
+  /** How many rules there are besides those in the table. */
+  function idleRules({ idle_rules: idle }) {
+    return idle > 0 ? h("p", { className: "hint" }, `${count(idle)} more ${idle === 1 ? "rule" : "rules"} matched no frame.`) : null;
   }
 
   /** A cycle of the schedule of time-triggered frames: a row for each direction of a link. */
-  function scheduleChart({ time_triggered: figures }) {
-    if (!figures?.schedule?.length) return null;
-    const { cycle_ns: cycle, schedule } = figures;
+  function scheduleChart({ flow: { cycle_ns: cycle } = {}, schedule }) {
+    if (!schedule?.length) return null;
     const flows = [...new Set(schedule.flatMap(({ frames }) => frames.map(({ flow }) => flow)))];
     const colours = new Map(flows.map((flow, index) => [flow, styleOf(index, theme()).color]));
     const bar = ({ flow, begin, end, label }) => {
@@ -1059,25 +1058,6 @@ function startPage() {
       h("div", { className: "tracks" }, rows,
         h("div", { className: "track-row" }, h("span", { className: "track-name" }), h("div", { className: "track-ends" }, h("span", {}, "0"), h("span", {}, duration(cycle))))),
       h("p", { className: "hint track-legend" }, legend));
-  }
-
-  /** The machine that an experiment ran on, and what it took there. */
-  function machineTable({ machine, effort }) {
-    if (!machine) return null;
-    const { kernel, release, package: from, kernel_sha256, guest_sha256, qemu, flags, shift, mips } = machine;
-    const hash = (sha256) => h("span", { className: "hash" }, sha256);
-    const rows = [
-      ["Linux", kernel === release ? release : `${release} (${kernel})`],
-      ["Package", from ?? "own build"],
-      ["Kernel and modules", hash(kernel_sha256)],
-      ["QEMU", qemu],
-      ["Guest program", hash(guest_sha256)],
-      ["Time", `counted instructions of ${2 ** shift}\u202fns (shift ${shift}, ${count(mips)} MIPS)`],
-    ];
-    const perFrame = effort?.gateway_instructions_per_frame;
-    if (perFrame) rows.push(["Gateway process", `${counted(Math.round(perFrame), "instruction")} per frame`]);
-    return h("div", {}, part("Machine", ["Part", "What it is"], rows),
-      h("details", {}, h("summary", {}, "Its options"), h("pre", { className: "config", tabIndex: 0 }, h("code", {}, flags.join(" ").replaceAll(" -", "\n-")))));
   }
 
   function repeat(experiment) {

@@ -1,7 +1,8 @@
 //! What a page contains, for results of all kinds.
 
 use super::*;
-use crate::result::Counts;
+use crate::result::{Counts, to_json};
+use candor_lat::section::Sections;
 use candor_lat::{Latencies, TapPath};
 
 /// A result of three frames, one of them lost.
@@ -18,7 +19,6 @@ fn result() -> String {
         testbed: "sim".into(),
         conditions: String::new(),
         path: TapPath::CAN_GATEWAY.name().into(),
-        machine: None,
         seed: u64::MAX,
         axes: BTreeMap::new(),
         config: String::new(),
@@ -26,16 +26,11 @@ fn result() -> String {
         duration_ns: 93_000,
         counts: Counts { sent: 3, received: 2, lost: 1, ..Counts::default() },
         stopped: Vec::new(),
-        buses: Vec::new(),
-        rules: Vec::new(),
         metrics: metrics.into_iter().collect(),
-        messages: Vec::new(),
+        sections: Sections::default(),
         notes: Vec::new(),
-        effort: None,
-        service: None,
-        time_triggered: None,
     };
-    result.to_json()
+    to_json(&result)
 }
 
 const FRAMES: &str = "\
@@ -183,19 +178,19 @@ fn what_cannot_be_read_says_where_and_why() {
              first",
         ),
         (
-            &[("one.json", "{\n  \"schema\": \"candor-result/2\",\n")],
+            &[("one.json", "{\n  \"schema\": \"candor-result/3\",\n")],
             "results/one.json:3:1: this is not a complete result: EOF while parsing a value; \
              delete the file or run the experiment again",
         ),
         (
-            &[("one.json", r#"{"schema": "candor-result/2", "experiment": 3}"#)],
+            &[("one.json", r#"{"schema": "candor-result/3", "experiment": 3}"#)],
             "results/one.json:1:45: this is not a complete result: invalid type: integer `3`, \
              expected a string; delete the file or run the experiment again",
         ),
         (
             &[("one.json", r#"{"schema": "candor-result/1"}"#)],
             "results/one.json: the schema is \"candor-result/1\", but this version reads \
-             \"candor-result/2\"; delete the file or run the experiment again",
+             \"candor-result/3\"; delete the file or run the experiment again",
         ),
         (
             &[("one.json", &result), ("one.csv", "")],

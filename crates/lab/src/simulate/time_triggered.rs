@@ -9,8 +9,9 @@ use candor_time::Nanos;
 
 use crate::error::Error;
 use crate::experiment::{Experiment, TimeStamping, TimeTriggered};
-use crate::result::{LinkLoad, ResultFile};
+use crate::result::ResultFile;
 use crate::runner::Watch;
+use crate::sections::{CLOCKS, LINKS};
 use crate::time_triggered::{Flow, Seen};
 
 /// The stream of the instrument among those of a seed.
@@ -38,17 +39,17 @@ pub(super) fn run<'a>(
     }
     let loads = network.links.iter().enumerate().flat_map(|(index, link)| {
         let world = &world;
-        link.ends.iter().map(move |&from| LinkLoad {
-            link: link.name.clone(),
-            from: network.nodes[from].name.clone(),
-            load_percent: (world.occupation(index, from) * 100_000.0).round() / 1_000.0,
+        link.ends.iter().map(move |&from| {
+            let load_percent = (world.occupation(index, from) * 100_000.0).round() / 1_000.0;
+            let (link, from) = (link.name.as_str(), network.nodes[from].name.as_str());
+            LINKS.row([link.into(), from.into(), load_percent.into()])
         })
     });
     let duration = world.now() - Time::ZERO;
     let mut result = bench.flow.finish(experiment, command, duration, loads.collect())?;
-    if let Some(figures) = &mut result.time_triggered {
-        figures.clock_difference = Latencies::Exact(bench.differences).figures();
-    }
+    let apart = Latencies::Exact(bench.differences).figures();
+    let clocks = CLOCKS.row([apart.into(), network.precision.as_nanos().into()]);
+    result.sections = result.sections.with_one(&CLOCKS, clocks);
     Ok(result)
 }
 

@@ -20,6 +20,7 @@ use candor_causes::{Cause, Ending};
 use candor_diagnostics::{by_count, counted, noun};
 use candor_lat::account::{Copies, End, Terms};
 use candor_lat::pairing::Limits;
+use candor_lat::section::{Row, Sections};
 use candor_lat::{Tap, Taps, quantile};
 use candor_protocol::Report;
 use candor_protocol::order::Gateway;
@@ -35,7 +36,8 @@ use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::{CanGateway, Experiment, Pace, Traffic, Vm};
 use crate::messages::Messages;
-use crate::result::{Bus, Counts, Effort, Machine, ResultFile, Station};
+use crate::result::{Counts, Machine, ResultFile, row_of};
+use crate::sections::{self, BUSES, BusCounts, EFFORT, MACHINE, MESSAGES, RULES, STATION};
 use crate::traffic::Numbered;
 
 /// A full bus, with the gap behind the last frame, which no longer counts.
@@ -97,18 +99,17 @@ pub(super) fn evaluate(
     let Counts { duplicated, reordered, .. } = builder.account.counts();
     let counts = Counts { duplicated, reordered, ..Counts::from_endings(&endings) };
     let buses = run.buses(&journeys);
-    let effort = effort(report, &machine, counts.received, unknown);
+    let sections = with_machine(&machine, report, counts.received, unknown)
+        .with(&BUSES, bus_rows(can, &buses, report.totals.duration_ns))
+        .with(&RULES, rules(can, settings, report))
+        .with(&MESSAGES, messages.rows());
     Ok(ResultFile {
         conditions: conditions(&machine, settings),
-        machine: Some(machine),
         duration_ns: report.totals.duration_ns,
         counts,
         stopped,
-        rules: rules(can, settings, report),
         notes: run.notes(missing, altered, *pace, &buses),
-        buses,
-        messages: messages.figures(),
-        effort: Some(effort),
+        sections,
         ..builder.finish(experiment, command)?
     })
 }
@@ -250,20 +251,18 @@ impl Run<'_> {
         }
     }
 
-    fn buses(&self, journeys: &Journeys) -> Vec<Bus> {
+    fn buses(&self, journeys: &Journeys) -> Vec<BusCounts> {
         if let Some(wire) = &self.report.wire {
-            let counted = self.can.network.buses.iter().zip(&wire.buses);
-            let duration_ns = self.report.totals.duration_ns;
-            return counted.map(|(bus, it)| counted_bus(bus, it, duration_ns)).collect();
+            return wire.buses.iter().map(counts_of).collect();
         }
         let on_source = journeys.0.iter().filter(|journey| journey.monitored.is_some());
         let on_source = on_source.filter_map(|journey| self.numbered.frame(journey.number));
         let on_target = if self.is_delivered() { &[][..] } else { self.arrived };
-        buses(&self.can.network.buses, self.report.totals.duration_ns, on_source, on_target)
+        buses(&self.can.network.buses, on_source, on_target)
     }
 
     /// What makes the figures doubtful.
-    fn notes(&self, missing: u64, altered: u64, pace: Pace, buses: &[Bus]) -> Vec<String> {
+    fn notes(&self, missing: u64, altered: u64, pace: Pace, buses: &[BusCounts]) -> Vec<String> {
         let mut notes = self.report.notes.clone();
         if missing > 0 {
             notes.push(format!(
@@ -283,13 +282,16 @@ impl Run<'_> {
             return notes;
         }
         let latest_ns = self.report.totals.latest_departure_ns;
-        notes.extend(lateness(self.can, self.numbered, pace, buses, latest_ns));
-        let too_much = buses.iter().filter(|bus| bus.load_percent > FULL_PERCENT);
-        notes.extend(too_much.map(|bus| {
+        let load = |bus: &BusCounts| bus.load_percent(self.report.totals.duration_ns);
+        let source_load = buses.first().map(load);
+        notes.extend(lateness(self.can, self.numbered, pace, source_load, latest_ns));
+        let loads = self.can.network.buses.iter().zip(buses.iter().map(load));
+        let too_much = loads.filter(|(_, load_percent)| *load_percent > FULL_PERCENT);
+        notes.extend(too_much.map(|(bus, load_percent)| {
             format!(
-                "bus {} would have had a load of {:.1} %: here buses take no time, so no frame \
+                "bus {} would have had a load of {load_percent:.1} %: here buses take no time, so no frame \
                  waited for the bus",
-                bus.name, bus.load_percent
+                bus.name
             )
         }));
         notes
@@ -315,12 +317,15 @@ pub(super) fn conditions(machine: &Machine, settings: &Vm) -> String {
 }
 
 /// A bus as the tester outside counted it.
-pub(super) fn counted_bus(bus: &candor_network::Bus, count: &BusCount, duration_ns: u64) -> Bus {
-    Bus {
-        error_frames: count.error_frames,
-        bus_offs: count.bus_offs,
-        ..Bus::new(bus, count.frames, count.busy_ns, duration_ns)
-    }
+pub(super) fn counts_of(count: &BusCount) -> BusCounts {
+    let BusCount { frames, busy_ns, error_frames, bus_offs, .. } = *count;
+    BusCounts { frames, busy_ns, error_frames, bus_offs, id_collisions: 0 }
+}
+
+/// The buses, as far as they were counted.
+pub(super) fn bus_rows(can: &CanGateway, counts: &[BusCounts], duration_ns: u64) -> Vec<Row> {
+    let counted = can.network.buses.iter().zip(counts);
+    counted.map(|(bus, counts)| sections::bus(bus, counts, duration_ns)).collect()
 }
 
 /// The frames that the receiver got, as its socket gave them.
@@ -336,10 +341,9 @@ fn decoded(report: &Report) -> Result<Vec<Frame>, String> {
 /// The buses, with the load that the exact bits of their frames make.
 fn buses(
     settings: &[candor_network::Bus],
-    duration_ns: u64,
     on_source: impl Iterator<Item = Frame>,
     on_target: &[Frame],
-) -> Vec<Bus> {
+) -> Vec<BusCounts> {
     let busy = |bus: &candor_network::Bus, frames: &mut dyn Iterator<Item = Frame>| {
         frames.fold((0, 0), |(count, busy_ns), frame| {
             let own_ns = bits::length(&frame).map_or(0, |length| bus.timing.duration_ns(length));
@@ -355,7 +359,7 @@ fn buses(
                 0 => busy(bus, &mut on_source),
                 _ => busy(bus, &mut on_target.iter().copied()),
             };
-            Bus::new(bus, frames, busy_ns, duration_ns)
+            BusCounts { frames, busy_ns, ..BusCounts::default() }
         })
         .collect()
 }
@@ -366,7 +370,7 @@ fn lateness(
     can: &CanGateway,
     numbered: &Numbered,
     pace: Pace,
-    buses: &[Bus],
+    load_percent: Option<f64>,
     latest_ns: u64,
 ) -> Option<String> {
     let source = can.network.buses.first()?;
@@ -374,7 +378,7 @@ fn lateness(
     let load = match pace {
         Pace::OneAtATime { .. } => String::new(),
         Pace::Half | Pace::Flood => {
-            format!("; the load of the bus was {:.1} %", buses.first()?.load_percent)
+            format!("; the load of the bus was {:.1} %", load_percent?)
         }
     };
     (latest_ns > source.timing.duration_ns(length)).then(|| {
@@ -387,38 +391,48 @@ fn lateness(
 }
 
 /// What the station counted.
-fn station(count: &StationCount) -> Station {
+fn station(count: &StationCount) -> Row {
     let mut times = count.round_trips_ns.clone();
     times.sort_unstable();
-    Station {
-        datagrams: count.datagrams,
-        answers: count.answers,
-        frames: count.frames,
-        refused: count.refused,
-        received: count.received,
-        round_trip_ns_p50: quantile(&times, 50, 100),
-        round_trip_ns_p99: quantile(&times, 99, 100),
-        round_trip_ns_max: times.last().copied(),
-    }
+    STATION.row([
+        count.datagrams.into(),
+        count.answers.into(),
+        count.frames.into(),
+        count.refused.into(),
+        count.received.into(),
+        quantile(&times, 50, 100).into(),
+        quantile(&times, 99, 100).into(),
+        times.last().copied().into(),
+    ])
 }
 
-pub(super) fn effort(report: &Report, machine: &Machine, received: u64, unknown: u64) -> Effort {
+/// The sections that say what the machine was, and what it took there.
+pub(super) fn with_machine(
+    machine: &Machine,
+    report: &Report,
+    received: u64,
+    unknown: u64,
+) -> Sections {
     let totals = &report.totals;
     let (gateway_waits, gateway_preemptions) = totals.gateway_switches;
     let instructions = (totals.gateway_cpu_ns >> machine.shift) as f64;
     let has_process = totals.gateway_cpu_ns > 0 && received > 0;
     let per_frame = instructions / received as f64;
-    Effort {
-        gateway_cpu_ns: totals.gateway_cpu_ns,
-        gateway_instructions_per_frame: has_process
-            .then_some((per_frame * 1_000.0).round() / 1_000.0),
-        gateway_waits,
-        gateway_preemptions,
-        sender_cpu_ns: totals.sender_cpu_ns,
-        latest_departure_ns: totals.latest_departure_ns,
-        ping_replies: totals.ping_replies,
-        hackbench_messages: totals.hackbench_messages,
-        station: report.wire.as_ref().and_then(|wire| wire.station.as_ref()).map(station),
-        unknown,
+    let effort = EFFORT.row([
+        totals.gateway_cpu_ns.into(),
+        has_process.then_some((per_frame * 1_000.0).round() / 1_000.0).into(),
+        gateway_waits.into(),
+        gateway_preemptions.into(),
+        totals.sender_cpu_ns.into(),
+        totals.latest_departure_ns.into(),
+        totals.ping_replies.into(),
+        totals.hackbench_messages.into(),
+        unknown.into(),
+    ]);
+    let sections =
+        Sections::default().with_one(&MACHINE, row_of(machine)).with_one(&EFFORT, effort);
+    match report.wire.as_ref().and_then(|wire| wire.station.as_ref()) {
+        Some(count) => sections.with_one(&STATION, station(count)),
+        None => sections,
     }
 }

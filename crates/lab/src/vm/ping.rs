@@ -20,12 +20,13 @@ use candor_ping::Pair;
 use candor_protocol::Report;
 use candor_protocol::order::{Measurement, Pace, Tester, Traffic};
 
-use super::evaluate::{conditions, effort, refuse_failures};
+use super::evaluate::{conditions, counts_of, refuse_failures, with_machine};
 use super::order::timing;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::{Experiment, Ping};
-use crate::result::{Bus, Machine, ResultFile, Stopped};
+use crate::result::{Machine, ResultFile, Stopped};
+use crate::sections::{self, BUSES};
 
 const SIGHT: Sight = Sight { taps: TapPath::ROUND_TRIP.taps(), has_rules: false };
 
@@ -103,11 +104,7 @@ pub(super) fn evaluate(
     };
     let wire = report.wire.iter().filter(|_| !ping.is_virtual);
     let bus = wire.flat_map(|wire| &wire.buses).take(1);
-    let buses = bus.map(|count| Bus {
-        error_frames: count.error_frames,
-        bus_offs: count.bus_offs,
-        ..Bus::new(&ping.bus, count.frames, count.busy_ns, duration_ns)
-    });
+    let buses = bus.map(|count| sections::bus(&ping.bus, &counts_of(count), duration_ns));
     let mut notes = report.notes.clone();
     if counts.late > 0 {
         let timeout = ping.timeout;
@@ -121,9 +118,7 @@ pub(super) fn evaluate(
         duration_ns,
         stopped,
         notes,
-        buses: buses.collect(),
-        effort: Some(effort(report, &machine, counts.received, 0)),
-        machine: Some(machine),
+        sections: with_machine(&machine, report, counts.received, 0).with(&BUSES, buses.collect()),
         ..builder.finish(experiment, command)?
     })
 }

@@ -17,12 +17,13 @@ use candor_lat::account::{End, Terms};
 use candor_lat::{Tap, TapPath, Taps};
 use candor_protocol::Report;
 
-use super::evaluate::{conditions, counted_bus, effort, refuse_failures};
+use super::evaluate::{bus_rows, conditions, counts_of, refuse_failures, with_machine};
 use super::journey::Journeys;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
 use crate::experiment::{CanGateway, Experiment, Traffic, Vm};
 use crate::result::{Machine, ResultFile, Stopped};
+use crate::sections::BUSES;
 
 const SIGHT: Sight = Sight { taps: TapPath::RECEPTION.taps(), has_rules: false };
 const TERMS: Terms = Terms { is_exact: true, ..Terms::new(TapPath::RECEPTION) };
@@ -75,15 +76,14 @@ pub(super) fn evaluate(
     let unknown = delivered.count() as u64;
     let duration_ns = report.totals.duration_ns;
     let wire = report.wire.iter().flat_map(|wire| &wire.buses);
-    let buses = can.network.buses.iter().zip(wire);
+    let buses: Vec<_> = wire.map(counts_of).collect();
     Ok(ResultFile {
         conditions: conditions(&machine, settings),
         duration_ns,
         stopped,
         notes: report.notes.clone(),
-        buses: buses.map(|(bus, count)| counted_bus(bus, count, duration_ns)).collect(),
-        effort: Some(effort(report, &machine, counts.received, unknown)),
-        machine: Some(machine),
+        sections: with_machine(&machine, report, counts.received, unknown)
+            .with(&BUSES, bus_rows(can, &buses, duration_ns)),
         ..builder.finish(experiment, command)?
     })
 }

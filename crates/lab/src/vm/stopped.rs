@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use candor_causes::{Cause, Ending, Endings};
 use candor_lat::Account;
+use candor_lat::section::Row;
 use candor_protocol::Report;
 use candor_protocol::report::JobCount;
 
 use super::expect::PACED;
 use crate::experiment::{CanGateway, Vm};
-use crate::result::{RuleCounts, Stopped};
+use crate::result::Stopped;
+use crate::sections;
 
 /// Frames that did not arrive, by what should have stopped them.
 #[derive(Default)]
@@ -50,27 +52,37 @@ impl Missed {
 /// the interface took; a process counts what it could send, which may be lost behind that.
 pub(super) fn missing_on_target(can: &CanGateway, settings: &Vm, report: &Report) -> u64 {
     let target = can.network.buses.get(1).map(|bus| bus.name.as_str());
-    let rules = rules(can, settings, report);
-    let on_target = rules.iter().filter(|rule| Some(rule.to.as_str()) == target);
-    let handled: u64 = on_target.map(|rule| rule.handled).sum();
+    let on_target = jobs(can, settings, report).filter(|(_, to, _)| Some(*to) == target);
+    let handled: u64 = on_target.map(|(_, _, count)| count.handled).sum();
     handled.saturating_sub(report.received.len() as u64)
 }
 
 /// What the rules counted, in their order.
-pub(super) fn rules(can: &CanGateway, settings: &Vm, report: &Report) -> Vec<RuleCounts> {
-    let follows_rules = settings.gateway.follows_rules();
-    let Some(table) = can.rules().filter(|_| follows_rules) else {
-        return Vec::new();
+pub(super) fn rules(can: &CanGateway, settings: &Vm, report: &Report) -> Vec<Row> {
+    let row = |(rule, to, count): (&str, &str, &JobCount)| {
+        let stopped = causes(count, &Missed::default()).collect();
+        sections::rule(rule, to, count.handled, &stopped)
     };
-    let destinations = table.rules.iter().flat_map(|rule| rule.to.iter().map(move |to| (rule, to)));
-    destinations
-        .zip(&report.jobs)
-        .map(|((rule, to), count)| {
-            let to = table.buses.get(usize::from(to.0)).map_or("", |bus| &bus.name);
-            let stopped = causes(count, &Missed::default()).collect();
-            RuleCounts::new(&rule.name, to, count.handled, &stopped)
-        })
-        .collect()
+    jobs(can, settings, report).map(row).collect()
+}
+
+/// The jobs of the rules that a gateway follows: the rule, the destination and what was counted.
+fn jobs<'a>(
+    can: &'a CanGateway,
+    settings: &Vm,
+    report: &'a Report,
+) -> impl Iterator<Item = (&'a str, &'a str, &'a JobCount)> {
+    let table = can.rules().filter(|_| settings.gateway.follows_rules());
+    let destinations = table.into_iter().flat_map(|table| {
+        let to = |to: &candor_engine::table::BusIndex| {
+            table.buses.get(usize::from(to.0)).map_or("", |bus| bus.name.as_str())
+        };
+        table
+            .rules
+            .iter()
+            .flat_map(move |rule| rule.to.iter().map(move |bus| (rule.name.as_str(), to(bus))))
+    });
+    destinations.zip(&report.jobs).map(|((rule, to), count)| (rule, to, count))
 }
 
 /// What a rule stopped, by cause. can-gw counts two kinds: `dropped` is what the queue of the

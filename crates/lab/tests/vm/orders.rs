@@ -6,6 +6,7 @@ use std::path::Path;
 use candor_lab::Experiment;
 use candor_lab::campaign::{self, Options};
 use candor_lab::experiment::{self, Testbed};
+use candor_lab::result::machine;
 use candor_protocol::order::{Controller, Driver, EthernetLoad, Gateway, Handler, Load, Pace};
 use candor_wire::can::frame::EFF_FLAG;
 
@@ -93,7 +94,7 @@ fn an_experiment_of_the_simulation_runs_here_too() {
     let worlds: Vec<_> = results
         .iter()
         .map(|result| {
-            (result.experiment.as_str(), result.testbed.as_str(), result.machine.is_some())
+            (result.experiment.as_str(), result.testbed.as_str(), machine(result).is_some())
         })
         .collect();
     assert_eq!(worlds, [("sim", "sim", false), ("vm", "vm", true)]);

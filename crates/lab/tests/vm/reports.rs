@@ -3,8 +3,10 @@
 use std::fs;
 use std::sync::Arc;
 
-use candor_lab::result::{Counts, ResultFile};
+use candor_lab::quantity::value;
+use candor_lab::result::{Counts, ResultFile, machine, to_json};
 use candor_lab::runner::Unwatched;
+use candor_lab::sections::{BUSES, MESSAGES, RULES, STATION};
 use candor_lab::vm::Machines;
 use candor_lat::Metric;
 use candor_protocol::Report;
@@ -34,9 +36,9 @@ fn a_perfect_report_is_a_result_with_its_machine() {
         "Linux 6.12.117+deb12-amd64 (package linux-image 6.12.117-1), QEMU 7.2.22, instruction \
          time, shift 1 (500 MIPS), instant buses, tester inside: path lengths, not a forecast for a board; kernel gateway; no load"
     );
-    let machine = result.machine.as_ref().unwrap();
+    let machine = machine(&result).unwrap();
     assert_eq!((machine.kernel.as_str(), machine.shift), ("6.12", 1));
-    assert_eq!((result.rules.len(), result.rules[0].handled), (1, 100));
+    assert_eq!(result.sections.numbers(&RULES, "handled"), [100.0]);
     assert_eq!(
         lines[..3],
         [
@@ -49,14 +51,14 @@ fn a_perfect_report_is_a_result_with_its_machine() {
     );
     assert_eq!(lines.len(), 101);
     // 100 frames of 111 bits and stuff bits in 100 ms, at 1 Mbit/s and at half of it.
-    let [source, target] = result.buses.as_slice() else { panic!("{:?}", result.buses) };
-    assert!((11.1..13.5).contains(&source.load_percent), "{source:?}");
-    assert!((target.load_percent - 2.0 * source.load_percent).abs() < 0.002, "{target:?}");
-    assert_eq!((source.frames, target.frames), (100, 100));
+    let [source, target] = result.sections.numbers(&BUSES, "load_percent")[..] else { panic!() };
+    assert!((11.1..13.5).contains(&source), "{source:?}");
+    assert!((target - 2.0 * source).abs() < 0.002, "{target:?}");
+    assert_eq!(result.sections.numbers(&BUSES, "frames"), [100.0, 100.0]);
     // A result reads as it was written.
-    let text = result.to_json();
+    let text = to_json(&result);
     let again: ResultFile = serde_json::from_str(&text).unwrap();
-    assert_eq!(again.to_json(), text);
+    assert_eq!(to_json(&again), text);
 }
 
 #[test]
@@ -101,20 +103,19 @@ fn a_tester_outside_sees_the_wire() {
         assert_eq!((figures.count, figures.min_ns, figures.max_ns), (100, latency_ns, latency_ns));
     }
     assert!(result.conditions.contains("timed buses, tester outside"), "{}", result.conditions);
-    assert!(result.to_json().contains("\"bus\": \"timed\""));
+    assert!(to_json(&result).contains("\"bus\": \"timed\""));
     assert_eq!(
         lines[0],
         "number,sent,received,outcome,queued_ns,source_start_ns,source_end_ns,loaded_ns,target_start_ns,\
          target_end_ns,total_latency_ns,gateway_latency_ns"
     );
     assert!(lines[1].ends_with(",0,600,1000,11900,12000,15000,14000,11000"), "{}", lines[1]);
-    let [source, target] = result.buses.as_slice() else { panic!("{:?}", result.buses) };
-    assert_eq!((source.load_percent, target.load_percent), (40.0, 90.0));
-    assert_eq!((source.error_frames, target.error_frames), (0, 2));
-    let station = result.effort.and_then(|effort| effort.station).unwrap();
-    assert_eq!((station.answers, station.refused), (3, 7));
-    let took = [station.round_trip_ns_p50, station.round_trip_ns_p99, station.round_trip_ns_max];
-    assert_eq!(took, [2_000, 3_000, 3_000].map(Some));
+    assert_eq!(result.sections.numbers(&BUSES, "load_percent"), [40.0, 90.0]);
+    assert_eq!(result.sections.numbers(&BUSES, "error_frames"), [0.0, 2.0]);
+    let keys =
+        ["answers", "refused", "round_trip_ns_p50", "round_trip_ns_p99", "round_trip_ns_max"];
+    let station = keys.map(|key| result.sections.number(&STATION, key));
+    assert_eq!(station, [3.0, 7.0, 2_000.0, 3_000.0, 3_000.0].map(Some));
     let note = "the network card had no room for 7 of 205 frames of the Ethernet load";
     assert_eq!(result.notes, [note]);
 }
@@ -145,8 +146,8 @@ fn a_reader_is_measured_from_the_interrupt_on() {
     let figures = result.metric(Metric::Reception).unwrap();
     assert_eq!((figures.count, figures.min_ns, figures.max_ns), (99, 8_000, 8_000));
     assert_eq!((result.path.as_str(), result.metrics.len()), ("reception", 1));
-    assert_eq!(result.effort.map(|effort| effort.unknown), Some(1));
-    assert_eq!(result.buses.len(), 1);
+    assert_eq!(value(&result, "unknown"), Some(1.0));
+    assert_eq!(result.sections.rows(&BUSES).len(), 1);
     assert!(result.conditions.ends_with("a program that reads; no load"), "{}", result.conditions);
     assert_eq!(
         [&lines[0][..], &lines[1][..]],
@@ -169,17 +170,17 @@ fn each_identifier_has_figures() {
         report
     });
     let (result, _) = lab.one(&format!("{TWO}traffic.id = ['0x500', '0x100']\n"));
-    let figures: Vec<_> = result
-        .messages
-        .iter()
-        .map(|it| (it.id.as_str(), it.node.as_str(), it.bus.as_str(), it.sent, it.received))
-        .collect();
-    assert_eq!(figures, [("0x100", "tester", "in", 50, 48), ("0x500", "tester", "in", 50, 49)]);
-    let longest = result.messages.iter().map(|it| it.metrics["end_to_end"].max_ns);
-    assert_eq!(longest.collect::<Vec<_>>(), [15_000, 15_000]);
+    let texts = |key| result.sections.texts(&MESSAGES, key);
+    assert_eq!(texts("id"), ["0x100", "0x500"]);
+    assert_eq!((texts("node"), texts("bus")), (vec!["tester"; 2], vec!["in"; 2]));
+    assert_eq!(result.sections.numbers(&MESSAGES, "sent"), [50.0, 50.0]);
+    assert_eq!(result.sections.numbers(&MESSAGES, "received"), [48.0, 49.0]);
+    for message in ["0x100", "0x500"] {
+        assert_eq!(value(&result, &format!("{message} end_to_end max")), Some(15_000.0));
+    }
     // A single one is the whole result.
     let (result, _) = lab.one(&format!("{TWO}traffic.id = '0x500'\n"));
-    assert!(result.messages.is_empty());
+    assert!(result.sections.rows(&MESSAGES).is_empty());
 }
 
 #[test]
@@ -273,7 +274,8 @@ fn what_rules_refuse_is_not_lost() {
         .map(|it| (it.place.as_str(), it.cause.as_str(), it.ending.as_str(), it.frames))
         .collect();
     assert_eq!(stopped, [("rule", "queue_full", "lost", 1), ("rule", "rate", "refused", 90)]);
-    assert_eq!((result.rules[0].refused, result.rules[0].lost), (90, 1));
+    assert_eq!(result.sections.numbers(&RULES, "refused"), [90.0]);
+    assert_eq!(result.sections.numbers(&RULES, "lost"), [1.0]);
     assert!(lines[2].contains(",rate,") && lines[51].contains(",unexplained,"), "{lines:?}");
     assert!(result.notes.is_empty(), "{:?}", result.notes);
 }
@@ -304,7 +306,7 @@ fn pairs_go_by_number_with_copies_and_overtaking() {
         ..Counts::default()
     };
     assert_eq!(result.counts, expected);
-    assert_eq!(result.effort.unwrap().unknown, 1);
+    assert_eq!(value(&result, "unknown"), Some(1.0));
     let of = |number: &str| -> Vec<_> {
         let prefix = format!("{number},");
         lines.iter().filter(|line| line.starts_with(&prefix)).cloned().collect()
@@ -438,7 +440,8 @@ fn without_a_gateway_frames_are_delivered_on_their_own_bus() {
     let lab = Lab::new(perfect);
     let (result, lines) = lab.one(&TWO.replace("'kernel'", "'none'"));
     assert!(lines[1].contains(",delivered,"), "{lines:?}");
-    assert_eq!((result.counts.received, result.buses[1].frames), (100, 0));
+    assert_eq!(result.counts.received, 100);
+    assert_eq!(result.sections.numbers(&BUSES, "frames")[1], 0.0);
     assert_eq!(lab.log.orders.lock().unwrap()[0].gateway, Gateway::None);
     // What the papers call the precision of the test bed: from sending to the stamp of a receiver.
     assert_eq!(result.metric(Metric::EndToEnd).unwrap().max_ns, 15_000);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use candor_lab::campaign::{self, Options};
-use candor_lab::result::ResultFile;
+use candor_lab::result::is_loaded;
 use candor_lab::run::{self, Difference};
 use candor_lab::{Error, Experiment};
 use candor_protocol::Report;
@@ -269,7 +269,7 @@ fn runs_with_several_seeds_have_results_of_their_own() {
     assert_eq!(seeds, [1, 2, 3]);
     let groups = candor_lab::group::groups(&results);
     assert_eq!((groups.len(), groups[0].name, groups[0].runs.len()), (1, "busy", 3));
-    assert!(results.iter().all(ResultFile::is_loaded));
+    assert!(results.iter().all(is_loaded));
     assert_eq!(results[1].axes.get("seed").map(String::as_str), Some("2"));
     assert_eq!(lab.files().len(), 6, "JSON and CSV of each");
 }

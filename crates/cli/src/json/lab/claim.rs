@@ -50,6 +50,9 @@ pub(crate) enum Unit {
     Bytes,
     /// per frame
     Instructions,
+    Count,
+    #[serde(rename = "bit/s")]
+    BitsPerSecond,
 }
 
 /// Claims have times in microseconds.
@@ -61,6 +64,8 @@ impl From<quantity::Unit> for Unit {
             quantity::Unit::Percent => Self::Percent,
             quantity::Unit::Bytes => Self::Bytes,
             quantity::Unit::Instructions => Self::Instructions,
+            quantity::Unit::BitsPerSecond => Self::BitsPerSecond,
+            quantity::Unit::Count | quantity::Unit::Text => Self::Count,
         }
     }
 }

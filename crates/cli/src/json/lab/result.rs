@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use candor_lat::section::Sections;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -34,23 +35,11 @@ pub(crate) struct ExperimentResult<'a> {
     pub(crate) lost: u64,
     /// The latencies that it has, by metric, as docs/experiments.md lists them; a metric is absent if no frame has it
     pub(crate) metrics: BTreeMap<&'a str, Figures>,
-    /// What processes of the host testbed used; empty in other testbeds
-    pub(crate) processes: Vec<Process>,
+    /// What is known besides, such as the loads of buses: tables, as docs/experiments.md lists them
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub(crate) sections: &'a Sections,
     /// The file with everything about the result
     pub(crate) file: String,
-}
-
-/// What processes with one purpose used.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Process {
-    /// Their purpose: server, subscriber
-    pub(crate) name: String,
-    /// How many there are
-    pub(crate) processes: u64,
-    /// CPU time of all of them together, in ns
-    pub(crate) cpu_ns: u64,
-    /// The same in percent of all processors while frames were sent
-    pub(crate) cpu_percent: f64,
 }
 
 /// The figures of a latency.

@@ -93,6 +93,9 @@ pub(crate) enum Unit {
     Percent,
     /// per event
     Bytes,
+    Count,
+    #[serde(rename = "bit/s")]
+    BitsPerSecond,
 }
 
 impl From<quantity::Unit> for Unit {
@@ -103,6 +106,8 @@ impl From<quantity::Unit> for Unit {
             quantity::Unit::Frames => Self::Frames,
             quantity::Unit::Percent => Self::Percent,
             quantity::Unit::Bytes => Self::Bytes,
+            quantity::Unit::BitsPerSecond => Self::BitsPerSecond,
+            quantity::Unit::Count | quantity::Unit::Text => Self::Count,
         }
     }
 }
