@@ -55,6 +55,19 @@ pub enum State {
 }
 
 impl State {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Down,
+        Self::Up,
+        Self::Unconnected,
+        Self::ErrorActive,
+        Self::ErrorWarning,
+        Self::ErrorPassive,
+        Self::BusOff,
+        Self::Stopped,
+        Self::Sleeping,
+    ];
+
     const fn from_link(link: &Link) -> Self {
         match (&link.can, link.is_up) {
             (_, false) => Self::Down,
@@ -106,6 +119,9 @@ pub enum Frames {
 }
 
 impl Frames {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Classical, Self::Fd, Self::Xl];
+
     const fn from_mtu(mtu: u32) -> Self {
         match mtu {
             0..72 => Self::Classical,

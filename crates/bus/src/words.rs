@@ -94,13 +94,19 @@ impl View {
         })
     }
 
+    /// The same of the message that the frame is; none if it is not known.
+    #[must_use]
+    pub fn decode<'a>(&'a self, frame: &'a Frame) -> Vec<Decoded<'a>> {
+        let message = self.message(frame);
+        message.map_or_else(Vec::new, |message| self.values(message, frame).collect())
+    }
+
     /// A frame in words, such as `EngineData: EngineSpeed 1200 rpm, Gear first`; `None` if it is
     /// not known.
     #[must_use]
     pub fn describe(&self, frame: &Frame) -> Option<String> {
         let message = self.message(frame)?;
-        let values: Vec<_> =
-            self.values(message, frame).map(|decoded| show_value(&decoded)).collect();
+        let values: Vec<_> = self.decode(frame).iter().map(show_value).collect();
         Some(format!("{}: {}", message.name, values.join(", ")))
     }
 }

@@ -8,8 +8,6 @@ use candor_vm::{Cache, Qemu, kernel};
 use clap::Args;
 
 use crate::Answer;
-use crate::json::check::Check;
-use crate::json::doctor_verdict::DoctorVerdict;
 use crate::json::{line, lines};
 use crate::output::{print, wrapped};
 
@@ -40,7 +38,7 @@ pub(crate) fn run(arguments: &Doctor) -> Answer {
         items.retain(|item| item.state != State::Good);
     }
     if arguments.json {
-        print(&format!("{}{}", lines(items.iter().map(check))?, line(&verdict.object())?))?;
+        print(&format!("{}{}", lines(&items)?, line(&verdict)?))?;
     } else {
         let text: String = items.iter().map(paragraph).collect();
         print(&format!("{text}{}", verdict.sentence()))?;
@@ -69,10 +67,10 @@ fn laboratory() -> Option<Laboratory> {
 }
 
 /// All items taken together.
-struct Verdict {
-    can_run: bool,
+pub(crate) struct Verdict {
+    pub(crate) can_run: bool,
     /// How many are good, limited, missing.
-    counts: [usize; 3],
+    pub(crate) counts: [usize; 3],
 }
 
 impl Verdict {
@@ -89,23 +87,6 @@ impl Verdict {
             "A gateway on CAN interfaces {can} run here: {good} ok, {limited} limited, {missing} \
              missing.\n"
         )
-    }
-
-    fn object(&self) -> DoctorVerdict {
-        let [ok, limited, missing] = self.counts;
-        DoctorVerdict { can_run: self.can_run, limited, missing, ok }
-    }
-}
-
-fn check(item: &Item) -> Check<'_> {
-    Check {
-        fix: item.fix.as_deref(),
-        found: &item.found,
-        is_needed: item.is_needed,
-        meaning: &item.meaning,
-        name: item.name,
-        state: item.state.into(),
-        subject: item.subject.as_deref(),
     }
 }
 
@@ -177,7 +158,7 @@ mod tests {
         let verdict = Verdict::new(&[needed]);
         assert!(verdict.sentence().starts_with("A gateway on CAN interfaces cannot run here: "));
         assert_eq!(
-            line(&verdict.object()).unwrap(),
+            line(&verdict).unwrap(),
             "{\"type\":\"verdict\",\
              \"data\":{\"can_run\":false,\"ok\":0,\"limited\":0,\"missing\":1}}\n"
         );

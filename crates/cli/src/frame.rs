@@ -8,7 +8,6 @@ use clap::Args;
 
 use crate::Answer;
 use crate::json;
-use crate::json::frame::WireFrame;
 use crate::output::{duration, note_unusual, print, table};
 
 /// Frames are written as candump and cansend do: 123#DEADBEEF (standard identifier), 12345678#
@@ -50,34 +49,31 @@ pub(crate) fn run(arguments: &FrameArguments) -> Answer {
     Ok(true)
 }
 
-fn describe(frame: &Frame, timing: Timing) -> Result<WireFrame, bits::NotOnTheWire> {
-    let exact = bits::length(frame)?;
-    let worst = bits::worst_length(frame)?;
-    let of_fd = |bits: u32| frame.is_fd().then_some(bits);
-    let Length { nominal, data, stuff_bits } = exact;
-    Ok(WireFrame {
-        frame: frame.to_string(),
-        bits: exact.total(),
-        stuff_bits,
-        bits_worst: worst.total(),
-        duration_ns: timing.duration_ns(exact),
-        duration_ns_worst: timing.duration_ns(worst),
-        bits_nominal: of_fd(nominal),
-        bits_data: of_fd(data),
-    })
+/// A frame with its bits on a bus.
+pub(crate) struct OnWire {
+    pub(crate) frame: Frame,
+    pub(crate) timing: Timing,
+    pub(crate) exact: Length,
+    /// What a frame of this kind and length has at most.
+    pub(crate) worst: Length,
 }
 
-fn overview(lines: &[WireFrame]) -> String {
+fn describe(frame: &Frame, timing: Timing) -> Result<OnWire, bits::NotOnTheWire> {
+    let (exact, worst) = (bits::length(frame)?, bits::worst_length(frame)?);
+    Ok(OnWire { frame: *frame, timing, exact, worst })
+}
+
+fn overview(lines: &[OnWire]) -> String {
     let rows: Vec<_> = lines
         .iter()
         .map(|line| {
             vec![
-                line.frame.clone(),
-                line.bits.to_string(),
-                line.stuff_bits.to_string(),
-                line.bits_worst.to_string(),
-                duration(line.duration_ns as f64),
-                duration(line.duration_ns_worst as f64),
+                line.frame.to_string(),
+                line.exact.total().to_string(),
+                line.exact.stuff_bits.to_string(),
+                line.worst.total().to_string(),
+                duration(line.timing.duration_ns(line.exact) as f64),
+                duration(line.timing.duration_ns(line.worst) as f64),
             ]
         })
         .collect();

@@ -3,7 +3,7 @@
 //! `candor help json log` describes what `--json` prints.
 
 mod decode;
-mod info;
+pub(crate) mod info;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! `candor network`: the description of a network.
 
-mod show;
+pub(crate) mod show;
 
 use clap::Subcommand;
 

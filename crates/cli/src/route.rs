@@ -4,9 +4,9 @@
 mod check;
 mod compile;
 mod convert;
-mod explain;
+pub(crate) mod explain;
 mod gateway;
-mod image;
+pub(crate) mod image;
 mod load;
 mod run;
 mod stats;

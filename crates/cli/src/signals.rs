@@ -3,7 +3,7 @@
 mod check;
 mod file;
 mod serve;
-mod watch;
+pub(crate) mod watch;
 
 use clap::Subcommand;
 

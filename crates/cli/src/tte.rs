@@ -1,13 +1,13 @@
 //! `candor tte`: time-triggered Ethernet.
 
-mod analyze;
+pub(crate) mod analyze;
 #[cfg(feature = "lab")]
 mod capture;
-mod check;
+pub(crate) mod check;
 mod gantt;
 mod generate;
 mod live;
-mod model;
+pub(crate) mod model;
 mod switch;
 
 use clap::Subcommand;

@@ -17,6 +17,9 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Error, Self::Warning];
+
     /// `error` or `warning`.
     #[must_use]
     pub const fn name(self) -> &'static str {

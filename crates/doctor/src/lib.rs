@@ -39,6 +39,9 @@ pub enum State {
 }
 
 impl State {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Good, Self::Limited, Self::Missing];
+
     /// `ok`, `limited` or `missing`.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -294,6 +294,25 @@ pub enum List {
     Standard,
 }
 
+impl List {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Error, Self::All, Self::Masked, Self::Inverted, Self::Extended, Self::Standard];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::All => "all",
+            Self::Masked => "masked",
+            Self::Inverted => "inverted",
+            Self::Extended => "extended",
+            Self::Standard => "standard",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -109,6 +109,21 @@ pub enum Origin {
     Own,
 }
 
+impl Origin {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Bus, Self::Machine, Self::Own];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bus => "bus",
+            Self::Machine => "machine",
+            Self::Own => "own",
+        }
+    }
+}
+
 /// When a frame arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {

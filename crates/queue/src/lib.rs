@@ -47,6 +47,20 @@ pub enum Discipline {
     Priority,
 }
 
+impl Discipline {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Fifo, Self::Priority];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+            Self::Priority => "priority",
+        }
+    }
+}
+
 /// The smallest key first, equal keys in their order, at most so many. `push` and `pop` take
 /// logarithmic time.
 #[derive(Clone, Debug)]

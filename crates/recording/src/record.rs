@@ -106,6 +106,20 @@ pub enum Direction {
     Transmitted,
 }
 
+impl Direction {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Received, Self::Transmitted];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Transmitted => "transmitted",
+        }
+    }
+}
+
 /// Which interface of a recording; counts from 0 in the order of first appearance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceIndex(pub u16);

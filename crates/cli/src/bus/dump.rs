@@ -27,9 +27,6 @@ use super::live::{self, End, Follower, Out};
 use crate::Answer;
 use crate::color::{self, Style};
 use crate::json;
-use crate::json::bus_frame::BusFrame;
-use crate::json::port_totals::PortTotals;
-use crate::json::signal::Signal;
 use crate::overwrite::Overwriting;
 
 #[derive(Args)]
@@ -292,7 +289,7 @@ impl Dump {
                 self.line.push_str(&String::from_utf8_lossy(&bytes));
             }
             Shape::Json => {
-                self.line = json::line(&frame_object(captured, title, self.view.as_ref()))?;
+                self.line = json::line(&(captured, title.as_str(), self.view.as_ref()))?;
             }
         }
         self.out.write(&self.line)
@@ -302,10 +299,7 @@ impl Dump {
     fn finish(mut self, capture: &Capture) -> Answer {
         let totals = live::totals(capture);
         if matches!(self.shape, Shape::Json) {
-            for (name, totals) in capture.names().zip(&totals) {
-                let totals = PortTotals::new(name, totals);
-                self.out.write(&json::line(&totals)?)?;
-            }
+            self.out.write(&json::lines(capture.names().zip(&totals))?)?;
         }
         self.out.flush()?;
         live::tell_totals(capture, &totals);
@@ -324,29 +318,5 @@ impl Dump {
             flushed?;
         }
         Ok(!is_misfit)
-    }
-}
-
-fn frame_object<'a>(
-    captured: &'a Captured,
-    title: &'a str,
-    view: Option<&'a View>,
-) -> BusFrame<'a> {
-    let frame = &captured.received.frame;
-    let message = view.and_then(|view| view.message(frame));
-    let signals = view.zip(message).map(|(view, message)| {
-        view.values(message, frame).map(|decoded| Signal::new(&decoded)).collect()
-    });
-    BusFrame {
-        port: title,
-        time_ns: captured.time.as_nanos(),
-        hardware_ns: captured.received.stamp.hardware.map(|stamp| stamp.as_nanos()),
-        origin: captured.received.origin.into(),
-        frame: frame.to_string(),
-        id: live::hex_id(frame),
-        kind: frame.kind().into(),
-        message: message.map(|message| message.name.as_str()),
-        signals: signals.unwrap_or_default(),
-        report: report::words(frame),
     }
 }

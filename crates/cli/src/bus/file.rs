@@ -10,7 +10,7 @@ use candor_port::Origin;
 use candor_recording::{Direction, Encoder, FORMATS, Format, InterfaceIndex, Record};
 use candor_time::{Instant, Monotonic, Nanos};
 
-use crate::json::recording::Recording;
+use crate::json::bus::Recording;
 use crate::overwrite::Overwriting;
 
 /// A recording that grows.
@@ -140,12 +140,7 @@ impl LogFile {
         self.flush()?;
         let Self { name, format, target, written, frames, .. } = self;
         target.finish().map_err(|error| failure(&name, &error))?;
-        Ok(Recording {
-            file: name,
-            format: format.name,
-            frames: frames.iter().sum(),
-            bytes: written,
-        })
+        Ok(Recording { file: name, format, frames: frames.iter().sum(), bytes: written })
     }
 }
 

@@ -7,8 +7,7 @@ use candor_drivers::REGISTRY;
 use clap::Args;
 
 use crate::Answer;
-use crate::json::driver::{Driver, DriverOption};
-use crate::json::{self, lines};
+use crate::json::lines;
 use crate::output::{print, table, thousands};
 
 #[derive(Args)]
@@ -21,45 +20,11 @@ pub(crate) struct ListArgs {
 pub(super) fn run(args: &ListArgs) -> Answer {
     let interfaces = interface::all().map_err(|error| error.to_string())?;
     if args.json {
-        let interfaces = lines(interfaces.iter().map(interface_object))?;
-        print(&format!(
-            "{interfaces}{}",
-            lines(REGISTRY.drivers().iter().copied().map(driver_object))?
-        ))?;
+        print(&(lines(&interfaces)? + &lines(REGISTRY.drivers().iter().copied())?))?;
     } else {
         print(&format!("{}\n{}", interface_table(&interfaces), driver_table()))?;
     }
     Ok(true)
-}
-
-fn interface_object(interface: &Interface) -> json::interface::Interface<'_> {
-    let timing = interface.timing;
-    json::interface::Interface {
-        name: &interface.name,
-        kind: &interface.kind,
-        state: interface.state.into(),
-        bitrate: timing.map(|timing| timing.nominal.bits_per_second()),
-        data_bitrate: timing
-            .filter(|timing| timing.data != timing.nominal)
-            .map(|timing| timing.data.bits_per_second()),
-        frames: interface.frames.into(),
-        queue_length: interface.queue_length,
-        driver: interface.driver.as_deref(),
-        received: interface.received,
-        transmitted: interface.transmitted,
-        dropped: interface.dropped,
-        errors: interface.errors,
-    }
-}
-
-fn driver_object(driver: &candor_port::Driver) -> Driver {
-    let option = |&(name, summary): &(&'static str, &'static str)| DriverOption { name, summary };
-    Driver {
-        name: driver.name,
-        summary: driver.summary,
-        example: driver.example,
-        options: driver.options.iter().map(option).collect(),
-    }
 }
 
 fn interface_table(interfaces: &[Interface]) -> String {

@@ -21,8 +21,6 @@ use clap::Args;
 use super::live::{self, End, Follower, Out, hex_word};
 use crate::Answer;
 use crate::json;
-use crate::json::interval::Interval;
-use crate::json::total::{IdLoad, Total};
 use crate::output::{duration, table, thousands};
 
 #[derive(Args)]
@@ -161,7 +159,7 @@ impl Load {
         let port = &self.ports[index];
         for stretch in over {
             let text = if self.json {
-                json::line(&interval_object(port, stretch))?
+                json::line(&(port.title.as_str(), &port.meter, *stretch))?
             } else {
                 line(port, stretch, self.width)
             };
@@ -186,9 +184,8 @@ impl Load {
         }
         self.ports.iter().for_each(doubt);
         if self.json {
-            for port in &self.ports {
-                self.out.write(&json::line(&total_object(port, top))?)?;
-            }
+            let totals = self.ports.iter().map(|it| (it.title.as_str(), &it.meter, top));
+            self.out.write(&json::lines(totals)?)?;
         } else {
             self.out.write(&totals(&self.ports, top))?;
         }
@@ -298,35 +295,4 @@ fn totals(ports: &[Measured], top: usize) -> String {
         let _ = write!(out, "\n{}", table(&head, &rows));
     }
     out
-}
-
-fn interval_object<'a>(port: &'a Measured, stretch: &Stretch) -> Interval<'a> {
-    let timing = port.meter.timing();
-    Interval {
-        port: &port.title,
-        from_ns: stretch.from.as_nanos(),
-        time_ns: stretch.time.as_nanos(),
-        frames: stretch.frames,
-        error_reports: stretch.error_reports,
-        frames_per_s: stretch.frames_per_second(),
-        nominal_bits: stretch.bits.nominal,
-        data_bits: stretch.bits.data,
-        load_percent: timing.map(|_| stretch.percent()),
-        peak_percent: timing.map(|_| port.meter.peak()),
-    }
-}
-
-fn total_object(port: &Measured, top: usize) -> Total<'_> {
-    let (total, timing) = (port.meter.total(), port.meter.timing());
-    let id = |id: candor_bus::load::IdLoad| IdLoad {
-        id: hex_word(id.can_id),
-        frames: id.frames,
-        load_percent: timing.map(|timing| id.bits.percent(timing, total.time)),
-    };
-    Total {
-        interval: interval_object(port, &total),
-        bitrate: timing.map(|timing| timing.nominal.bits_per_second()),
-        data_bitrate: timing.map(|timing| timing.data.bits_per_second()),
-        ids: port.meter.top(top).into_iter().map(id).collect(),
-    }
 }

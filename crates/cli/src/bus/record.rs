@@ -19,9 +19,8 @@ use super::dump::WhichArgs;
 use super::file::LogFile;
 use super::live::{self, End, Follower, read_size};
 use crate::Answer;
+use crate::json::bus::Recording;
 use crate::json::lines;
-use crate::json::port_totals::PortTotals;
-use crate::json::recording::Recording;
 use crate::output::print;
 use crate::overwrite::Overwriting;
 
@@ -103,7 +102,6 @@ pub(super) fn run(args: &RecordArgs) -> Answer {
     }
     if args.json {
         let ports = capture.names().zip(&totals);
-        let ports = ports.map(|(name, totals)| PortTotals::new(name, totals));
         print(&format!("{}{}", lines(&recorder.done)?, lines(ports)?))?;
     }
     for file in &recorder.done {

@@ -9,6 +9,7 @@ use candor_time::Nanos;
 use clap::Args;
 
 use crate::json;
+use crate::json::bus::Delivered;
 use crate::output::{duration, print};
 
 /// How to send.
@@ -45,8 +46,10 @@ impl SendingArgs {
             outlets.into_iter().map(|outlet| outlet.finish(&mut RealTime, stop)).collect();
         let figures = punctuality.and_then(Punctuality::figures);
         if self.json {
-            let objects = outlets.iter().map(|outlet| delivery(outlet, figures, is_flood));
-            print(&json::lines(objects)?)?;
+            // In a flood frames have no times at which they could be punctual.
+            let planned = figures.filter(|_| !is_flood);
+            let object = |outlet| Delivered { outlet, figures, planned };
+            print(&json::lines(outlets.iter().map(object))?)?;
         }
         for Finished { name, delivery, trouble, is_drained } in &outlets {
             if let Some(trouble) = trouble {
@@ -95,33 +98,5 @@ fn speed(figures: &Figures, sent: u64) -> String {
     match rate.is_finite() {
         true => format!("took {}: {rate:.0} frames/s", nanos(figures.took)),
         false => format!("took {}", nanos(figures.took)),
-    }
-}
-
-fn delivery(
-    outlet: &Finished,
-    figures: Option<Figures>,
-    is_flood: bool,
-) -> json::delivery::Delivery<'_> {
-    let Finished { name, delivery, .. } = outlet;
-    // In a flood frames have no times at which they could be punctual.
-    let planned = figures.filter(|_| !is_flood);
-    let figure = |of: fn(Figures) -> Nanos| planned.map(|figures| of(figures).as_nanos());
-    json::delivery::Delivery {
-        port: name,
-        sent: delivery.sent(),
-        unsupported: delivery.unsupported,
-        full: delivery.full,
-        down: delivery.down,
-        failed: delivery.failed,
-        lost: delivery.lost,
-        waited: delivery.waited,
-        waiting_ns: delivery.waiting.as_nanos(),
-        late_ns_p50: figure(|figures| figures.late_p50),
-        late_ns_p99: figure(|figures| figures.late_p99),
-        late_ns_max: figure(|figures| figures.late_max),
-        planned_ns: figure(|figures| figures.planned),
-        took_ns: figures.map(|figures| figures.took.as_nanos()),
-        drift_ns: planned.map(|figures| figures.drift_ns),
     }
 }

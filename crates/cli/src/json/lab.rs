@@ -25,6 +25,7 @@ pub(crate) mod unpaired;
 pub(crate) mod words;
 
 use super::Entry;
+use super::derived::derived;
 
 /// Every object of the laboratory.
 pub(super) static OBJECTS: &[Entry] = &[
@@ -51,3 +52,28 @@ pub(super) static OBJECTS: &[Entry] = &[
     Entry::new::<available::AvailableKernel<'_>>(),
     Entry::new::<cached::CachedKernel<'_>>(),
 ];
+
+derived! {
+    claim::JudgedClaim<'_>,
+    claim_group::ClaimGroup<'_>,
+    claims_verdict::ClaimsVerdict,
+    changed::Changed<'_>,
+    figure::ComparedFigure<'_>,
+    range::ComparedRange<'_>,
+    compared_function::ComparedFunction<'_>,
+    unpaired::Unpaired<'_>,
+    note::Note<'_>,
+    compare_verdict::CompareVerdict,
+    experiment::ListedExperiment<'_>,
+    coverage::Covered<'_>,
+    coverage_total::CoveredInAll<'_>,
+    message::MessageResult<'_>,
+    place::Place<'_>,
+    profiled_function::ProfiledFunction<'_>,
+    result::ExperimentResult<'_>,
+    cache::CacheFolder<'_>,
+    removed::RemovedFolder<'_>,
+    kernel::FetchedKernel<'_>,
+    available::AvailableKernel<'_>,
+    cached::CachedKernel<'_>,
+}

@@ -1,102 +1,193 @@
-//! The object `log` of `candor log info`.
+//! What `candor log` prints.
 
-use schemars::JsonSchema;
-use serde::Serialize;
+use candor_bus::words::View;
+use candor_recording::{
+    BusStatistics, Direction, FORMATS, IdStatistics, LinkStatistics, Record, Stream,
+    StreamStatistics,
+};
+use candor_signals::Decoded;
+use candor_wire::can::{Id, Timing};
 
-use super::{Object, words};
+use super::table::objects;
+use super::value::words;
+use crate::log::info::{Info, ether_type, hex};
 
-/// A recording.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Log<'a> {
-    /// The file as it was given
-    pub(crate) file: String,
-    /// Its format
-    #[schemars(extend("enum" = words::formats()))]
-    pub(crate) format: &'static str,
-    /// Frames, without error reports
-    pub(crate) frames: u64,
-    /// Error reports of drivers
-    pub(crate) error_reports: u64,
-    /// Different identifiers; one on two interfaces counts twice
-    pub(crate) ids: usize,
-    /// The earliest time, in ns since 1970; null if there are no records
-    pub(crate) first_ns: Option<u64>,
-    /// The latest time, in ns since 1970; null if there are no records
-    pub(crate) last_ns: Option<u64>,
-    /// The time from the earliest to the latest, in ns
-    pub(crate) duration_ns: u64,
-    /// The longest time between two records, in ns; null if there are no two
-    pub(crate) pause_ns_max: Option<u64>,
-    /// When that pause began, in ns since 1970; null if there is none
-    pub(crate) pause_from_ns: Option<u64>,
-    /// Frames per second: the frames after the first one over the duration; null if that is zero
-    pub(crate) rate_per_s: Option<f64>,
-    /// Records that are earlier than the one before
-    pub(crate) out_of_order: u64,
-    /// Malformed records passed over
-    pub(crate) skipped: u64,
-    /// Frames that the recorder says it lost
-    pub(crate) lost_frames: u64,
-    /// Ethernet frames
-    pub(crate) ethernet_frames: u64,
-    /// Ethernet frames of which the recorder kept only the start
-    pub(crate) cut_frames: u64,
-    /// Ethernet frames of which less than a header was kept; they belong to no stream
-    pub(crate) short_frames: u64,
-    /// Ethernet frames of none of the 65,536 different streams that are listed
-    pub(crate) unlisted_stream_frames: u64,
-    /// Packets of other protocols in the capture
-    pub(crate) other_packets: u64,
-    /// Frames with none of the 65,536 different identifiers that are listed
-    pub(crate) unlisted_frames: u64,
-    /// The (nominal) bit rate in bit/s as it was given; null if it was not
-    pub(crate) bitrate: Option<u32>,
-    /// The bit rate of the data phase in bit/s; null if no bit rate was given
-    pub(crate) data_bitrate: Option<u32>,
-    /// The CAN interfaces of the recording
-    pub(crate) buses: Vec<LogBus<'a>>,
-    /// The Ethernet interfaces of the recording
-    pub(crate) links: Vec<LogLink<'a>>,
+objects! {
+    /// A frame of a recording with its signals.
+    "frame" of "log decode" for (&Record, &str, &View) as (it, interface, view) {
+        /// When it was recorded, in ns since 1970
+        time_ns = it.time_ns;
+        /// The interface that it was recorded on
+        interface = interface;
+        /// Which way it went; null if the recording does not say
+        direction = it.direction;
+        /// The frame in the notation of candump, such as 123#DEADBEEF
+        frame = it.frame;
+        /// The name of the message by the DBC file; null if it is not known
+        message = view.message(&it.frame).map(|it| &it.name);
+        /// The signals of the message; empty if it is not known or the frame is too short for them
+        signals = view.decode(&it.frame).into_iter().map(Exact).collect::<Vec<_>>();
+    }
+
+    /// A signal of a recorded frame.
+    Exact<'_> as it {
+        /// Its name in the DBC file
+        name = it.0.signal.name;
+        /// The whole number in the frame, exact, up to 64 bits
+        raw = it.0.raw;
+        /// The physical value; null if it is infinite or no number
+        value = Some(it.0.physical);
+        /// The unit in the DBC file; empty if there is none
+        unit = it.0.signal.unit;
+        /// The name that the DBC file gives to the value; null if it gives none
+        text = it.0.value_name();
+    }
+
+    /// A recording.
+    "log" of "log info" for Info<'_> as it {
+        /// The file as it was given
+        file = it.file.display().to_string();
+        /// Its format
+        format [FORMATS.iter().map(|it| it.name)] = it.recording.format().name;
+        /// Frames, without error reports
+        frames = it.statistics.frames();
+        /// Error reports of drivers
+        error_reports = it.statistics.error_reports();
+        /// Different identifiers; one on two interfaces counts twice
+        ids = it.statistics.ids().count();
+        /// The earliest time, in ns since 1970; null if there are no records
+        first_ns = it.statistics.span_ns().map(|(first_ns, _)| first_ns);
+        /// The latest time, in ns since 1970; null if there are no records
+        last_ns = it.statistics.span_ns().map(|(_, last_ns)| last_ns);
+        /// The time from the earliest to the latest, in ns
+        duration_ns = it.statistics.duration_ns();
+        /// The longest time between two records, in ns; null if there are no two
+        pause_ns_max = it.statistics.longest_pause().map(|it| it.duration_ns);
+        /// When that pause began, in ns since 1970; null if there is none
+        pause_from_ns = it.statistics.longest_pause().map(|it| it.from_ns);
+        /// Frames per second: the frames after the first one over the duration; null if that is zero
+        rate_per_s = it.statistics.rate();
+        /// Records that are earlier than the one before
+        out_of_order = it.statistics.out_of_order();
+        /// Malformed records passed over
+        skipped = it.recording.skipped().count;
+        /// Frames that the recorder says it lost
+        lost_frames = it.recording.passed_over().lost_frames;
+        /// Ethernet frames
+        ethernet_frames = it.statistics.ethernet().frames();
+        /// Ethernet frames of which the recorder kept only the start
+        cut_frames = it.statistics.ethernet().cut_frames();
+        /// Ethernet frames of which less than a header was kept; they belong to no stream
+        short_frames = it.statistics.ethernet().short_frames();
+        /// Ethernet frames of none of the 65,536 different streams that are listed
+        unlisted_stream_frames = it.statistics.ethernet().unlisted_frames();
+        /// Packets of other protocols in the capture
+        other_packets = it.recording.passed_over().other_packets;
+        /// Frames with none of the 65,536 different identifiers that are listed
+        unlisted_frames = it.statistics.unlisted_frames();
+        /// The (nominal) bit rate in bit/s as it was given; null if it was not
+        bitrate = it.timing.map(|it| it.nominal);
+        /// The bit rate of the data phase in bit/s; null if no bit rate was given
+        data_bitrate = it.timing.map(|it| it.data);
+        /// The CAN interfaces of the recording
+        buses = it.buses();
+        /// The Ethernet interfaces of the recording
+        links = it.links();
+    }
+
+    /// A CAN interface of a recording.
+    (&str, &BusStatistics, Option<Timing>) as (interface, it, timing) {
+        /// Its name
+        interface = interface;
+        /// Frames, without error reports
+        frames = it.frames();
+        /// Error reports of drivers
+        error_reports = it.error_reports();
+        /// Frames per second, from the first to the last of the interface; null if it has one
+        rate_per_s = it.rate();
+        /// The part of the time in which the bus was busy, in percent; null if it is not known
+        load_percent = timing.and_then(|timing| it.load_percent(timing));
+        /// The highest load within 10 ms, in percent; null if it is not known
+        peak_10ms_percent = it.peaks_percent()[0];
+        /// The highest load within 100 ms, in percent; null if it is not known
+        peak_100ms_percent = it.peaks_percent()[1];
+        /// The highest load within a second, in percent; null if it is not known
+        peak_1s_percent = it.peaks_percent()[2];
+    }
+
+    /// An Ethernet interface of a recording.
+    (&str, &LinkStatistics) as (interface, it) {
+        /// Its name
+        interface = interface;
+        /// Frames
+        frames = it.frames();
+        /// Their bytes, without check sequences
+        bytes = it.bytes();
+        /// Frames per second, from the first to the last of the interface; null if it has one
+        rate_per_s = it.rate();
+        /// What the frames take of the link on average, in bit/s, with padding, check sequence, preamble and gap;
+        /// null if the interface has one frame
+        bits_per_s = it.bits_per_second();
+    }
+
+    /// The frames of an identifier on one interface.
+    "id" of "log info" for (&str, Id, &IdStatistics, Option<f64>) as (interface, id, it, share_percent) {
+        /// The interface
+        interface = interface;
+        /// The identifier in hex: 3 digits standard, 8 extended
+        id = hex(*id);
+        /// Frames with this identifier
+        frames = it.frames;
+        /// The remote frames of them
+        remote_frames = it.remote_frames;
+        /// The CAN FD frames of them
+        fd_frames = it.fd_frames;
+        /// The shortest data length in bytes
+        len_min = it.len_min;
+        /// The longest data length in bytes
+        len_max = it.len_max;
+        /// The mean time from one frame to the next, in ns; null if it is not known
+        period_ns_mean = it.period.mean_ns();
+        /// The shortest time from one frame to the next, in ns; null if it is not known
+        period_ns_min = it.period.min_ns();
+        /// The longest time from one frame to the next, in ns; null if it is not known
+        period_ns_max = it.period.max_ns();
+        /// The standard deviation of these times, in ns; null if it is not known
+        period_ns_stddev = it.period.stddev_ns();
+        /// The part of the busy time of the bus, in percent; null if it is not known
+        share_percent = share_percent;
+    }
+
+    /// A stream of a recorded Ethernet link: the frames with one destination, one VLAN and one type.
+    "stream" of "log info" for (&str, Stream, &StreamStatistics) as (interface, stream, it) {
+        /// The interface that it was recorded on
+        interface = interface;
+        /// The destination address, such as 03:04:05:06:00:01
+        destination = stream.destination.to_string();
+        /// The VLAN of the tag, 0 to 4095; null if there is no tag
+        vlan = stream.vlan;
+        /// The type in hex, such as 0x88d7; null if the header has the length instead
+        ether_type = ether_type(*stream);
+        /// Frames
+        frames = it.frames;
+        /// The shortest frame in bytes, without its check sequence
+        len_min = it.len_min;
+        /// The longest frame in bytes, without its check sequence
+        len_max = it.len_max;
+        /// The mean time from one frame to the next, in ns; null if there are no two
+        period_ns_mean = it.period.mean_ns();
+        /// The shortest such time, in ns
+        period_ns_min = it.period.min_ns();
+        /// The longest such time, in ns
+        period_ns_max = it.period.max_ns();
+        /// The standard deviation of these times, in ns
+        period_ns_stddev = it.period.stddev_ns();
+    }
 }
 
-/// A CAN interface of a recording.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct LogBus<'a> {
-    /// Its name
-    pub(crate) interface: &'a str,
-    /// Frames, without error reports
-    pub(crate) frames: u64,
-    /// Error reports of drivers
-    pub(crate) error_reports: u64,
-    /// Frames per second, from the first to the last of the interface; null if it has one
-    pub(crate) rate_per_s: Option<f64>,
-    /// The part of the time in which the bus was busy, in percent; null if it is not known
-    pub(crate) load_percent: Option<f64>,
-    /// The highest load within 10 ms, in percent; null if it is not known
-    pub(crate) peak_10ms_percent: Option<f64>,
-    /// The highest load within 100 ms, in percent; null if it is not known
-    pub(crate) peak_100ms_percent: Option<f64>,
-    /// The highest load within a second, in percent; null if it is not known
-    pub(crate) peak_1s_percent: Option<f64>,
+words! {
+    Direction {}
 }
 
-/// An Ethernet interface of a recording.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct LogLink<'a> {
-    /// Its name
-    pub(crate) interface: &'a str,
-    /// Frames
-    pub(crate) frames: u64,
-    /// Their bytes, without check sequences
-    pub(crate) bytes: u64,
-    /// Frames per second, from the first to the last of the interface; null if it has one
-    pub(crate) rate_per_s: Option<f64>,
-    /// What the frames take of the link on average, in bit/s, with padding, check sequence, preamble and gap; null if
-    /// the interface has one frame
-    pub(crate) bits_per_s: Option<f64>,
-}
-
-impl Object for Log<'_> {
-    const TYPE: &'static str = "log";
-    const COMMANDS: &'static [&'static str] = &["log info"];
-}
+/// A signal with the whole number in the frame.
+pub(crate) struct Exact<'a>(Decoded<'a>);

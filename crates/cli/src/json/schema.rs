@@ -1,96 +1,75 @@
 //! The JSON Schema of objects and lines, draft 2020-12.
 
-use schemars::generate::SchemaSettings;
-use schemars::transform::transform_subschemas;
-use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use super::Entry;
 
-/// What of a generated schema says nothing to readers: the names and number types of Rust.
-const OF_RUST: [&str; 2] = ["title", "format"];
-
-/// The schema of what is serialized, with every part in its place.
-pub(super) fn fields<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    tidy(&mut schema);
-    schema.to_value()
-}
-
-/// A word that a field may have, or null, and what it means unless that is plain.
-type Word = (Value, Option<String>);
-
-/// Objects have the fields that are described, and no others; fields of a few words list them.
-fn tidy(schema: &mut Schema) {
-    list_words(schema);
-    transform_subschemas(&mut tidy, schema);
-    let Some(schema) = schema.as_object_mut() else { return };
-    for key in OF_RUST {
-        schema.remove(key);
+/// The same schema, or null.
+pub(super) fn or_null(mut schema: Value) -> Value {
+    schema["type"] = json!([schema["type"], "null"]);
+    if let Some(Value::Array(words)) = schema.get_mut("enum") {
+        words.push(Value::Null);
     }
-    if let Some(Value::String(description)) = schema.get_mut("description") {
-        *description = description.split_whitespace().collect::<Vec<_>>().join(" ");
-    }
-    if schema.contains_key("properties") {
-        schema.entry("additionalProperties").or_insert(Value::Bool(false));
-    }
-}
-
-/// If the values are a few words, they become one `enum`, and the description lists them with their
-/// meanings. The choice may have been between words and null, or between words with descriptions.
-fn list_words(schema: &mut Schema) {
-    let Some(words) = words(schema.as_value()) else { return };
-    let Some(schema) = schema.as_object_mut() else { return };
-    let is_text = |(word, _): &&Word| word.is_string();
-    let texts: Vec<_> = words.iter().filter(is_text).map(shown).collect();
-    let has_null = texts.len() < words.len();
-    let list = match texts.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
-        _ => texts.concat(),
-    };
-    for key in ["oneOf", "anyOf", "const"] {
-        schema.remove(key);
-    }
-    schema.insert("enum".into(), words.into_iter().map(|(word, _)| word).collect());
     schema
-        .insert("type".into(), if has_null { json!(["string", "null"]) } else { "string".into() });
-    if let Some(Value::String(description)) = schema.get_mut("description") {
-        // What follows a semicolon is about null.
-        let end = description.find(';').unwrap_or(description.len());
-        description.insert_str(end, &format!(": {list}"));
-    }
 }
 
-/// The words that a schema allows; `None` if it allows anything else but null.
-fn words(schema: &Value) -> Option<Vec<Word>> {
-    if let Some(words) = schema["enum"].as_array() {
-        return Some(words.iter().map(|word| (word.clone(), None)).collect());
-    }
-    if schema["const"].is_string() {
-        let meaning = schema["description"].as_str().map(str::to_owned);
-        return Some(vec![(schema["const"].clone(), meaning)]);
-    }
-    let choices = schema["oneOf"].as_array().or(schema["anyOf"].as_array())?;
-    let of_choice = |choice: &Value| match choice["type"] == "null" {
-        true => Some(vec![(Value::Null, None)]),
-        false => words(choice),
-    };
-    choices.iter().map(of_choice).collect::<Option<Vec<_>>>().map(|words| words.concat())
+/// The schema of one of these words, and as its description a list of them, with what they mean.
+pub(super) fn words<const N: usize>(words: [&str; N], meanings: &[(&str, &str)]) -> Value {
+    let shown = words.map(|word| {
+        let meaning = meanings.iter().find(|(of, _)| *of == word);
+        meaning.map_or_else(|| shown(word), |(_, meaning)| format!("{} ({meaning})", shown(word)))
+    });
+    json!({"type": "string", "enum": words.as_slice(), "description": listed(&shown)})
 }
 
 /// A word as it is written in a sentence.
-fn shown((word, meaning): &Word) -> String {
-    let word = word.as_str().unwrap_or_default();
+fn shown(word: &str) -> String {
     let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "_-%".contains(c));
-    let word = if is_plain { word.to_owned() } else { format!("\"{word}\"") };
-    match meaning {
-        Some(meaning) => format!("{word} ({meaning})"),
-        None => word,
+    if is_plain { word.to_owned() } else { format!("\"{word}\"") }
+}
+
+fn listed(words: &[String]) -> String {
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
     }
+}
+
+/// The schema of a field that means this. If there are `words`, its values are some of them. The meaning lists the
+/// words that there are.
+pub(super) fn described(mut schema: Value, meaning: &str, words: &[&str]) -> Value {
+    let mut meaning = sentence(meaning);
+    if !words.is_empty() {
+        restrict(&mut schema, words);
+    }
+    if schema["enum"].is_array() {
+        let plain = || listed(&words.iter().map(|word| shown(word)).collect::<Vec<_>>());
+        let list = schema["description"].as_str().map_or_else(plain, str::to_owned);
+        // What follows a semicolon is about null.
+        let end = meaning.find(';').unwrap_or(meaning.len());
+        meaning.insert_str(end, &format!(": {list}"));
+    }
+    schema["description"] = meaning.into();
+    schema
+}
+
+/// Restricts the texts of a schema to these words: in an object, the names of fields.
+fn restrict(schema: &mut Value, words: &[&str]) {
+    if schema["items"].is_object() {
+        restrict(&mut schema["items"], words);
+    } else if schema["type"] == "object" {
+        schema["propertyNames"] = json!({"type": "string", "enum": words});
+    } else {
+        schema["enum"] = json!(words);
+        if let (true, Some(all)) = (schema["type"].is_array(), schema["enum"].as_array_mut()) {
+            all.push(Value::Null);
+        }
+    }
+}
+
+/// What comments say, without their line breaks.
+pub(super) fn sentence(comment: &str) -> String {
+    comment.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The schema of a line of any of these objects.
@@ -121,39 +100,59 @@ fn line(object: &Entry) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use serde::Serialize;
-
     use super::*;
+    use crate::json::Json;
+    use crate::json::table::objects;
+    use crate::json::value::words;
 
-    /// A colour.
-    #[expect(dead_code, reason = "only its schema counts")]
-    #[derive(Serialize, JsonSchema)]
-    #[serde(rename_all = "snake_case")]
+    #[derive(Clone, Copy)]
     enum Colour {
         Red,
-        #[serde(rename = "dark green")]
         Green,
-        /// as the sky
         Blue,
     }
 
-    /// A thing.
-    #[derive(Serialize, JsonSchema)]
+    impl Colour {
+        const ALL: [Self; 3] = [Self::Red, Self::Green, Self::Blue];
+
+        const fn name(self) -> &'static str {
+            match self {
+                Self::Red => "red",
+                Self::Green => "dark green",
+                Self::Blue => "blue",
+            }
+        }
+    }
+
+    words! {
+        Colour { "blue": "as the sky" }
+    }
+
     struct Thing {
-        /// Its colour
         colour: Colour,
-        /// Its other colour; null if it has none
         other: Option<Colour>,
-        /// One of a list; null if it has none
-        #[schemars(extend("enum" = ["a", "b", null]))]
         listed: Option<&'static str>,
-        /// All colours
         all: Vec<Colour>,
+    }
+
+    objects! {
+        /// A thing.
+        "thing" of "lab" for Thing as it {
+            /// Its colour
+            colour;
+            /// Its other colour; null if it has none
+            other;
+            /// One of a list; null if it has none
+            listed [["a", "b"].into_iter()];
+            /// All
+            /// colours
+            all;
+        }
     }
 
     #[test]
     fn fields_of_a_few_words_list_them() {
-        let schema = fields::<Thing>();
+        let schema = Thing::schema();
         let words = "red, \"dark green\" or blue (as the sky)";
         for (field, expected) in [
             (
@@ -183,7 +182,18 @@ mod tests {
         ] {
             assert_eq!(schema["properties"][field], expected);
         }
-        let items = &schema["properties"]["all"]["items"];
-        assert_eq!(items["enum"], json!(["red", "dark green", "blue"]));
+        let all = &schema["properties"]["all"];
+        assert_eq!(all["items"]["enum"], json!(["red", "dark green", "blue"]));
+        assert_eq!(all["description"], "All colours");
+    }
+
+    #[test]
+    fn an_object_is_a_line_with_its_type_first() {
+        let (colour, other) = (Colour::Red, Some(Colour::Green));
+        let thing = Thing { colour, other, listed: None, all: vec![Colour::Blue, Colour::Red] };
+        let data = "{\"colour\":\"red\",\"other\":\"dark green\",\"listed\":null,\"all\":[\"blue\",\"red\"]}";
+        let expected = format!("{{\"type\":\"thing\",\"data\":{data}}}\n");
+        assert_eq!(crate::json::line(&thing).unwrap(), expected);
+        assert_eq!(OBJECTS[0].fields(), Thing::schema());
     }
 }

@@ -9,14 +9,13 @@ use candor_bus::words::{View, number};
 use candor_diagnostics::counted;
 use candor_output::say;
 use candor_recording::{Encoder, Format, Record, Recording};
-use candor_signals::{Decoded, Fit};
-use candor_wire::can::{Frame, Kind};
+use candor_signals::Fit;
+use candor_wire::can::Kind;
 use clap::Args;
 
 use crate::Answer;
 use crate::bus::database;
 use crate::json;
-use crate::json::log_frame::{LogFrame, LogSignal};
 use crate::output::unwritable;
 
 use super::{InputArgs, Progress, explain_malformed, report_skipped};
@@ -126,7 +125,8 @@ fn decode(
         let interface = recording.interfaces().name(record.interface);
         line.clear();
         if args.json {
-            write_json(view, &record, interface, &mut line)?;
+            json::write(&(&record, interface, view), &mut line)
+                .map_err(|error| Stop::Error(format!("a frame cannot be shown: {error}")))?;
         } else {
             write_text(view, &record, interface, encoder.as_mut(), &mut line)?;
         }
@@ -147,7 +147,7 @@ fn write_text(
     encoder
         .encode(record, interface, line)
         .map_err(|error| Stop::Error(format!("a frame cannot be shown: {error}")))?;
-    for decoded in values(view, &record.frame) {
+    for decoded in view.decode(&record.frame) {
         let signal = decoded.signal;
         let value = number(decoded.physical);
         match decoded.value_name() {
@@ -157,34 +157,4 @@ fn write_text(
         }
     }
     Ok(())
-}
-
-fn write_json(
-    view: &View,
-    record: &Record,
-    interface: &str,
-    line: &mut Vec<u8>,
-) -> Result<(), Stop> {
-    let signals = values(view, &record.frame).map(|decoded| LogSignal {
-        name: &decoded.signal.name,
-        raw: decoded.raw,
-        value: decoded.physical,
-        unit: &decoded.signal.unit,
-        text: decoded.value_name(),
-    });
-    let object = LogFrame {
-        time_ns: record.time_ns,
-        interface,
-        direction: record.direction.map(Into::into),
-        frame: record.frame.to_string(),
-        message: view.message(&record.frame).map(|message| message.name.as_str()),
-        signals: signals.collect(),
-    };
-    json::write(&object, line)
-        .map_err(|error| Stop::Error(format!("a frame cannot be shown: {error}")))
-}
-
-/// The signals of interest in a frame.
-fn values<'a>(view: &'a View, frame: &'a Frame) -> impl Iterator<Item = Decoded<'a>> {
-    view.message(frame).into_iter().flat_map(|message| view.values(message, frame))
 }

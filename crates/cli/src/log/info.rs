@@ -5,16 +5,14 @@ use std::path::{Path, PathBuf};
 
 use candor_output::say;
 use candor_recording::{
-    IdStatistics, InterfaceIndex, PeriodStatistics, Recording, Statistics, Stream,
+    BusStatistics, IdStatistics, InterfaceIndex, LinkStatistics, PeriodStatistics, Recording,
+    Statistics, Stream,
 };
 use candor_wire::can::{Bitrate, Id, Timing};
 use clap::Args;
 
 use super::{InputArgs, Progress, explain_malformed, report_skipped};
 use crate::json;
-use crate::json::id::LogId;
-use crate::json::log::{Log, LogBus, LogLink};
-use crate::json::stream::LogStream;
 use crate::output::{note_unusual, unwritable};
 
 /// A bus cannot carry more: a second may hold the stamp of one frame more than fits into it.
@@ -69,11 +67,11 @@ pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
 }
 
 /// Everything `candor log info` shows.
-struct Info<'a> {
-    file: &'a Path,
-    recording: &'a Recording,
-    statistics: &'a Statistics,
-    timing: Option<Timing>,
+pub(crate) struct Info<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) recording: &'a Recording,
+    pub(crate) statistics: &'a Statistics,
+    pub(crate) timing: Option<Timing>,
 }
 
 impl Info<'_> {
@@ -258,107 +256,30 @@ impl Info<'_> {
     }
 
     fn write_json(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        json::write(&self.log(), out)?;
-        self.write_ids(out)?;
-        self.write_streams(out)
-    }
-
-    /// The recording as a whole.
-    fn log(&self) -> Log<'_> {
-        let statistics = self.statistics;
-        let passed_over = self.recording.passed_over();
-        let buses = statistics.buses().map(|(index, bus)| {
-            let [peak_10ms_percent, peak_100ms_percent, peak_1s_percent] = bus.peaks_percent();
-            LogBus {
-                interface: self.interface(index),
-                frames: bus.frames(),
-                error_reports: bus.error_reports(),
-                rate_per_s: bus.rate(),
-                load_percent: self.timing.and_then(|timing| bus.load_percent(timing)),
-                peak_10ms_percent,
-                peak_100ms_percent,
-                peak_1s_percent,
-            }
-        });
-        let links = statistics.ethernet().links().map(|(index, link)| LogLink {
-            interface: self.interface(index),
-            frames: link.frames(),
-            bytes: link.bytes(),
-            rate_per_s: link.rate(),
-            bits_per_s: link.bits_per_second(),
-        });
-        Log {
-            file: self.file.display().to_string(),
-            format: self.recording.format().name,
-            frames: statistics.frames(),
-            error_reports: statistics.error_reports(),
-            ids: statistics.ids().count(),
-            first_ns: statistics.span_ns().map(|(first_ns, _)| first_ns),
-            last_ns: statistics.span_ns().map(|(_, last_ns)| last_ns),
-            duration_ns: statistics.duration_ns(),
-            pause_ns_max: statistics.longest_pause().map(|pause| pause.duration_ns),
-            pause_from_ns: statistics.longest_pause().map(|pause| pause.from_ns),
-            rate_per_s: statistics.rate(),
-            out_of_order: statistics.out_of_order(),
-            skipped: self.recording.skipped().count,
-            lost_frames: passed_over.lost_frames,
-            ethernet_frames: statistics.ethernet().frames(),
-            cut_frames: statistics.ethernet().cut_frames(),
-            short_frames: statistics.ethernet().short_frames(),
-            unlisted_stream_frames: statistics.ethernet().unlisted_frames(),
-            other_packets: passed_over.other_packets,
-            unlisted_frames: statistics.unlisted_frames(),
-            bitrate: self.timing.map(|timing| timing.nominal.bits_per_second()),
-            data_bitrate: self.timing.map(|timing| timing.data.bits_per_second()),
-            buses: buses.collect(),
-            links: links.collect(),
-        }
-    }
-
-    fn write_ids(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        json::write(self, out)?;
         for (index, id, of_id) in self.statistics.ids() {
-            let id = LogId {
-                interface: self.interface(index),
-                id: hex(id),
-                frames: of_id.frames,
-                remote_frames: of_id.remote_frames,
-                fd_frames: of_id.fd_frames,
-                len_min: of_id.len_min,
-                len_max: of_id.len_max,
-                period_ns_mean: of_id.period.mean_ns(),
-                period_ns_min: of_id.period.min_ns(),
-                period_ns_max: of_id.period.max_ns(),
-                period_ns_stddev: of_id.period.stddev_ns(),
-                share_percent: self.share_percent(index, of_id),
-            };
-            json::write(&id, out)?;
+            let share_percent = self.share_percent(index, of_id);
+            json::write(&(self.interface(index), id, of_id, share_percent), out)?;
+        }
+        for (index, stream, of_stream) in self.statistics.ethernet().streams() {
+            json::write(&(self.interface(index), stream, of_stream), out)?;
         }
         Ok(())
     }
 
-    fn write_streams(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        for (index, stream, of_stream) in self.statistics.ethernet().streams() {
-            let stream = LogStream {
-                interface: self.interface(index),
-                destination: stream.destination.to_string(),
-                vlan: stream.vlan,
-                ether_type: ether_type(stream),
-                frames: of_stream.frames,
-                len_min: of_stream.len_min,
-                len_max: of_stream.len_max,
-                period_ns_mean: of_stream.period.mean_ns(),
-                period_ns_min: of_stream.period.min_ns(),
-                period_ns_max: of_stream.period.max_ns(),
-                period_ns_stddev: of_stream.period.stddev_ns(),
-            };
-            json::write(&stream, out)?;
-        }
-        Ok(())
+    pub(crate) fn buses(&self) -> Vec<(&str, &BusStatistics, Option<Timing>)> {
+        let buses = self.statistics.buses();
+        buses.map(|(index, bus)| (self.interface(index), bus, self.timing)).collect()
+    }
+
+    pub(crate) fn links(&self) -> Vec<(&str, &LinkStatistics)> {
+        let links = self.statistics.ethernet().links();
+        links.map(|(index, link)| (self.interface(index), link)).collect()
     }
 }
 
 /// As tcpdump and Wireshark write it: `0x88d7`; `None` if the header has a length instead.
-fn ether_type(stream: Stream) -> Option<String> {
+pub(crate) fn ether_type(stream: Stream) -> Option<String> {
     stream.ether_type.map(|ether_type| format!("0x{ether_type:04x}"))
 }
 
@@ -378,7 +299,7 @@ fn period_cells(period: &PeriodStatistics) -> [String; 4] {
 }
 
 /// As candump writes it: 3 digits standard, 8 extended.
-fn hex(id: Id) -> String {
+pub(crate) fn hex(id: Id) -> String {
     match id {
         Id::Standard(id) => format!("{:03X}", id.as_raw()),
         Id::Extended(id) => format!("{:08X}", id.as_raw()),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use candor_diagnostics::{Findings, Severity, counted, visible};
 use candor_network::flow::{Flow, Load, flows, loads};
-use candor_network::{Bus, Discipline, Network, Node, file, longest_transmission, show_id};
+use candor_network::{Bus, Message, Network, Node, file, longest_transmission, show_id};
 use candor_output::say;
 use candor_rules::file::disk;
 use candor_time::Nanos;
@@ -17,10 +17,6 @@ use crate::Answer;
 use crate::color;
 use crate::file_kind::FileKind;
 use crate::json::lines;
-use crate::json::network_bus::NetworkBus;
-use crate::json::network_message::NetworkMessage;
-use crate::json::network_node::NetworkNode;
-use crate::json::network_summary::NetworkSummary;
 use crate::output::{duration, print, table};
 
 #[derive(Args)]
@@ -80,53 +76,25 @@ struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     fn json(&self) -> Result<String, String> {
-        let network = NetworkSummary {
-            title: &self.network.title,
-            buses: self.network.buses.len(),
-            nodes: self.network.nodes.len(),
-            gateways: self.network.gateways.len(),
-        };
-        let buses = self.network.buses.iter().zip(self.loads).map(|(bus, load)| NetworkBus {
-            bus: &bus.name,
-            bitrate: bus.timing.nominal.bits_per_second(),
-            data_bitrate: bus.timing.data.bits_per_second(),
-            fd: bus.is_fd,
-            frames_per_second: load.frames_per_second,
-            longest_percent: load.longest_share * 100.0,
-        });
-        let nodes = self.network.nodes.iter().map(|node| NetworkNode {
-            node: &node.name,
-            bus: self.bus_name(node),
-            queue: node.queue.discipline.into(),
-            queue_depth: node.queue.depth,
-            messages: node.messages.len(),
-        });
-        let messages = self.flows.iter().filter_map(|flow| self.message(flow));
-        Ok(lines([network])? + &lines(buses)? + &lines(nodes)? + &lines(messages)?)
+        let buses = lines(self.network.buses.iter().zip(self.loads))?;
+        let nodes = lines(self.network.nodes.iter().map(|node| (node, self.bus_name(node))))?;
+        let messages = lines(self.flows.iter().filter_map(|flow| self.message(flow)))?;
+        Ok(lines([self.network])? + &buses + &nodes + &messages)
     }
 
     fn bus_name(&self, node: &Node) -> &'a str {
         self.network.buses.get(node.bus).map_or("", |bus| bus.name.as_str())
     }
 
-    fn message(&self, flow: &Flow) -> Option<NetworkMessage<'a>> {
+    fn message(&self, flow: &'a Flow) -> Option<Reached<'a>> {
         let node = self.network.nodes.get(flow.node)?;
-        let message = node.messages.get(flow.message)?;
-        let bus = self.network.buses.get(flow.bus)?;
         let gateways = flow.gateways.iter().filter_map(|&index| self.network.gateways.get(index));
-        let longest = longest_transmission(&flow.frame, bus.timing).map(Nanos::as_nanos);
-        Some(NetworkMessage {
-            message: &message.name,
-            node: &node.name,
+        Some(Reached {
+            flow,
+            node,
+            message: node.messages.get(flow.message)?,
             from: self.bus_name(node),
-            bus: &bus.name,
-            id: show_id(flow.frame.can_id()),
-            length: flow.frame.len(),
-            fd: flow.frame.is_fd(),
-            period_ns: message.period.as_nanos(),
-            offset_ns: message.offset.map(Nanos::as_nanos),
-            jitter_ns: message.jitter.as_nanos(),
-            longest_ns: longest.filter(|_| !flow.is_refused),
+            bus: self.network.buses.get(flow.bus)?,
             gateways: gateways.map(|gateway| gateway.name.as_str()).collect(),
         })
     }
@@ -149,10 +117,7 @@ impl<'a> Shown<'a> {
     }
 
     fn node_row(&self, node: &Node) -> Vec<String> {
-        let order = match node.queue.discipline {
-            Discipline::Fifo => "fifo",
-            Discipline::Priority => "priority",
-        };
+        let order = node.queue.discipline.name();
         let queue = format!("{order}, {}", counted(node.queue.depth as u64, "frame"));
         vec![node.name.clone(), self.bus_name(node).into(), queue, node.messages.len().to_string()]
     }
@@ -162,10 +127,10 @@ impl<'a> Shown<'a> {
         let mut flows: Vec<_> = self.flows.iter().collect();
         flows.sort_by_key(|flow| (flow.bus, flow.frame.id()));
         let rows: Vec<_> = flows.into_iter().filter_map(|flow| self.message(flow)).collect();
-        let is_sent = |row: &&NetworkMessage<'_>| row.gateways.is_empty();
-        let has_fd = rows.iter().any(|row| row.fd);
-        let has_offset = rows.iter().filter(is_sent).any(|row| row.offset_ns.is_some());
-        let has_jitter = rows.iter().filter(is_sent).any(|row| row.jitter_ns != 0);
+        let is_sent = |row: &&Reached<'_>| row.gateways.is_empty();
+        let has_fd = rows.iter().any(|row| row.flow.frame.is_fd());
+        let has_offset = rows.iter().filter(is_sent).any(|row| row.message.offset.is_some());
+        let has_jitter = rows.iter().filter(is_sent).any(|row| row.message.jitter != Nanos::ZERO);
         let columns = [
             ("bus", true),
             ("identifier", true),
@@ -180,11 +145,30 @@ impl<'a> Shown<'a> {
         ];
         let head: Vec<_> =
             columns.iter().filter(|(_, is_used)| *is_used).map(|(name, _)| *name).collect();
-        let used = |row: &NetworkMessage<'_>| {
+        let used = |row: &Reached<'_>| {
             let cells = message_row(row).into_iter().zip(columns);
             cells.filter(|(_, (_, is_used))| *is_used).map(|(cell, _)| cell).collect()
         };
         table(&head, &rows.iter().map(used).collect::<Vec<_>>())
+    }
+}
+
+/// A message on a bus that it reaches.
+pub(crate) struct Reached<'a> {
+    pub(crate) flow: &'a Flow,
+    pub(crate) node: &'a Node,
+    pub(crate) message: &'a Message,
+    /// The bus of the node.
+    pub(crate) from: &'a str,
+    pub(crate) bus: &'a Bus,
+    pub(crate) gateways: Vec<&'a str>,
+}
+
+impl Reached<'_> {
+    /// `None` if the bus cannot carry it.
+    pub(crate) fn longest(&self) -> Option<Nanos> {
+        let longest = longest_transmission(&self.flow.frame, self.bus.timing);
+        longest.filter(|_| !self.flow.is_refused)
     }
 }
 
@@ -208,25 +192,26 @@ fn rate(bits_per_second: u32) -> String {
 }
 
 /// All cells. When a message is sent is said on the bus of its node.
-fn message_row(message: &NetworkMessage<'_>) -> [String; 10] {
-    let by = message.gateways.join(", ");
+fn message_row(row: &Reached<'_>) -> [String; 10] {
+    let Reached { flow, node, message, from, bus, gateways } = row;
+    let by = gateways.join(", ");
     let is_sent = by.is_empty();
-    let from =
-        if is_sent { message.node.to_owned() } else { format!("{by} (from {})", message.from) };
-    let time = |ns: Option<u64>| ns.map_or_else(|| "-".into(), |ns| duration(ns as f64));
+    let from = if is_sent { node.name.clone() } else { format!("{by} (from {from})") };
+    let time = |it: Nanos| duration(it.as_nanos() as f64);
     [
-        message.bus.to_owned(),
-        message.id.clone(),
-        message.message.to_owned(),
+        bus.name.clone(),
+        show_id(flow.frame.can_id()),
+        message.name.clone(),
         from,
-        if message.fd { "CAN FD" } else { "classical" }.into(),
-        message.length.to_string(),
-        duration(message.period_ns as f64),
-        match message.offset_ns {
+        if flow.frame.is_fd() { "CAN FD" } else { "classical" }.into(),
+        flow.frame.len().to_string(),
+        time(message.period),
+        match message.offset {
             None if is_sent => "random".into(),
-            offset => time(offset.filter(|_| is_sent)),
+            Some(offset) if is_sent => time(offset),
+            _ => "-".into(),
         },
-        time(Some(message.jitter_ns).filter(|&jitter| is_sent && jitter != 0)),
-        message.longest_ns.map_or_else(|| "lost".into(), |ns| duration(ns as f64)),
+        if is_sent && message.jitter != Nanos::ZERO { time(message.jitter) } else { "-".into() },
+        row.longest().map_or_else(|| "lost".into(), time),
     ]
 }

@@ -49,9 +49,7 @@ pub(crate) fn run(args: &PongArgs) -> Answer {
     );
     let counts = counts.map_err(|error| error.to_string())?;
     if args.json {
-        let port = address.to_string();
-        let run::Answered { answered, dropped } = counts;
-        print(&json::line(&json::answered::Answered { port: &port, answered, dropped })?)?;
+        print(&json::line(&(address.to_string().as_str(), counts))?)?;
     }
     let dropped = match counts.dropped {
         0 => String::new(),

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use candor_diagnostics::{Findings, Severity, counted};
-use candor_engine::Table;
+use candor_gateway::control::FindingLine;
 use candor_gateway::plan::{Choice, Planned, plan};
 use candor_gateway::plane::PLANES;
 use candor_output::say;
@@ -14,9 +14,6 @@ use clap::Args;
 use super::{Rules, read_rules};
 use crate::Answer;
 use crate::color;
-use crate::json::check_summary::CheckSummary;
-use crate::json::finding::Finding;
-use crate::json::plan::Plan;
 use crate::json::{line, lines};
 use crate::output::print;
 
@@ -43,19 +40,18 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
     }
     let Rules { name, table, findings, .. } = read_rules(&args.file)?;
     let (errors, warnings) = counts(&findings);
-    let rules = table.as_ref().map(|table| table.rules.len());
     let planned = match &table {
         // With that plane there is nobody who refuses.
         Some(table) if args.plan => plan(table, PLANES, Choice::Auto).unwrap_or_default(),
         _ => Vec::new(),
     };
     if args.json {
-        let findings = lines(findings.sorted().iter().map(Finding::from))?;
-        let summary = line(&CheckSummary { file: &name, rules, errors, warnings })?;
-        print(&format!(
-            "{findings}{}{summary}",
-            lines(planned.iter().filter_map(|it| plan_object(table.as_ref()?, it)))?
-        ))?;
+        let findings = lines(findings.sorted().iter().map(FindingLine::new))?;
+        let rules = table.as_ref().map_or(&[][..], |table| &table.rules);
+        let plans = lines(planned.iter().filter_map(|it| Some((rules.get(it.rule)?, it))))?;
+        let summary =
+            line(&(name.as_str(), table.as_ref().map(|_| rules.len()), [errors, warnings]))?;
+        print(&(findings + &plans + &summary))?;
     } else {
         print(&color::findings(&findings, color::on_stdout()))?;
         if args.plan && table.is_some() {
@@ -76,12 +72,6 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
         None => say!("{name}: {found}"),
     }
     Ok(table.is_some())
-}
-
-/// Who does a rule if can-gw does what it can.
-fn plan_object<'a>(table: &'a Table, planned: &Planned) -> Option<Plan<'a>> {
-    let rule = table.rules.get(planned.rule)?.name.as_str();
-    Some(Plan { rule, plane: planned.plane.name, reason: planned.reason.clone() })
 }
 
 fn counts(findings: &Findings) -> (usize, usize) {

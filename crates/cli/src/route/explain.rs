@@ -21,8 +21,6 @@ use self::words::{reason, refusal, step_object};
 use super::{Notation, Rules, read, read_bytes, read_rules};
 use crate::Answer;
 use crate::color;
-use crate::json::explain_rule::Step;
-use crate::json::explain_verdict;
 use crate::output::print;
 
 #[derive(Args)]
@@ -97,10 +95,54 @@ struct Scene<'a> {
 }
 
 /// What becomes of a frame.
-struct Fate {
-    /// The word in JSON.
-    word: explain_verdict::Fate,
-    text: String,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Forwarded,
+    Refused,
+    Ignored,
+}
+
+impl Fate {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::Forwarded, Self::Refused, Self::Ignored];
+
+    /// The word for it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Forwarded => "forwarded",
+            Self::Refused => "refused",
+            Self::Ignored => "ignored",
+        }
+    }
+}
+
+/// A rule that a frame meets.
+pub(crate) struct Met<'a> {
+    /// Of the pass, from 1.
+    pub(crate) number: usize,
+    pub(crate) bus: &'a Bus,
+    pub(crate) pass: &'a Pass,
+    pub(crate) rule: &'a Rule,
+    pub(crate) taken: Option<&'a Taken>,
+    pub(crate) reason: String,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) copies: Vec<(&'a Bus, &'a Copy, Named<'a>)>,
+}
+
+/// What the DBC file of a bus says about a frame.
+#[derive(Default)]
+pub(crate) struct Named<'a> {
+    pub(crate) message: Option<&'a str>,
+    pub(crate) signals: Vec<Decoded<'a>>,
+}
+
+/// A step of an edit, in words.
+pub(crate) struct Step {
+    pub(crate) operation: &'static str,
+    /// The part of the frame.
+    pub(crate) field: String,
+    pub(crate) before: String,
+    pub(crate) after: String,
 }
 
 impl Scene<'_> {
@@ -134,7 +176,8 @@ impl Scene<'_> {
         })
     }
 
-    fn fate(&self) -> Fate {
+    /// What becomes of the frame, and the same as a sentence.
+    fn fate(&self) -> (Fate, String) {
         // What rules take from a virtual bus again has not arrived yet.
         let is_virtual = |copy: &Copy| self.bus(copy.to).is_some_and(|bus| bus.is_virtual);
         let goes_on = |copy: &Copy| {
@@ -154,22 +197,10 @@ impl Scene<'_> {
             .collect();
         let refuses_others = self.table.refuses_others;
         match (sent.is_empty(), refused.is_empty()) {
-            (false, _) => Fate {
-                word: explain_verdict::Fate::Forwarded,
-                text: format!("forwarded {}", sent.join(", ")),
-            },
-            (true, false) => Fate {
-                word: explain_verdict::Fate::Refused,
-                text: format!("refused by {}", refused.join("; ")),
-            },
-            (true, true) if refuses_others => Fate {
-                word: explain_verdict::Fate::Refused,
-                text: "refused: no rule takes it".into(),
-            },
-            (true, true) => Fate {
-                word: explain_verdict::Fate::Ignored,
-                text: "not forwarded: no rule takes it".into(),
-            },
+            (false, _) => (Fate::Forwarded, format!("forwarded {}", sent.join(", "))),
+            (true, false) => (Fate::Refused, format!("refused by {}", refused.join("; "))),
+            (true, true) if refuses_others => (Fate::Refused, "refused: no rule takes it".into()),
+            (true, true) => (Fate::Ignored, "not forwarded: no rule takes it".into()),
         }
     }
 
@@ -183,7 +214,7 @@ impl Scene<'_> {
     fn text(&self, shows_all: bool) -> String {
         let Some(first) = self.explanation.passes.first() else { return String::new() };
         let from = self.bus_title(first.bus);
-        let mut out = format!("{} from {from}: {}\n", first.frame, self.fate().text);
+        let mut out = format!("{} from {from}: {}\n", first.frame, self.fate().1);
         if let Some(words) = self.words(first.bus, &first.frame) {
             out.push_str(&format!("  {words}\n"));
         }

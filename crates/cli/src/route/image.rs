@@ -5,19 +5,15 @@
 use std::path::PathBuf;
 
 use candor_diagnostics::counted;
-use candor_engine::image::Outline;
+use candor_engine::image::{Extent, Outline};
 use candor_engine::program::Job;
-use candor_engine::{BusIndex, Program};
+use candor_engine::{Bus, BusIndex, Program};
 use candor_output::say;
 use candor_rules::file::disk::MOST_BYTES;
 use clap::Args;
 
 use super::read_bytes;
 use crate::Answer;
-use crate::json::image::Image;
-use crate::json::image_bus::ImageBus;
-use crate::json::image_rule::ImageRule;
-use crate::json::image_section::ImageSection;
 use crate::json::{line, lines};
 use crate::output::{print, table, thousands};
 
@@ -47,77 +43,53 @@ pub(super) fn run(args: &ImageArgs) -> Answer {
             return Ok(false);
         }
     };
-    let sections: Vec<_> = outline.sections.iter().map(ImageSection::new).collect();
-    let buses: Vec<_> = program.buses().iter().map(ImageBus::new).collect();
-    let rules = rules_of(&program);
-    let image = Image {
-        file: &file,
-        version: outline.version,
-        crc32: format!("{:08x}", outline.crc32),
-        bytes: outline.length as u64,
-        max_hops: outline.max_hops,
-    };
+    // A rule has a job for each of its destinations.
+    let rules = program.jobs().chunk_by(|one, next| one.rule_index == next.rule_index);
+    let rules: Vec<_> = rules.map(|jobs| (&program, jobs)).collect();
     if args.json {
-        let all = [lines(&sections)?, lines(&buses)?, lines(&rules)?].concat();
-        print(&format!("{}{all}", line(&image)?))?;
+        let (sections, buses) = (lines(&outline.sections)?, lines(program.buses())?);
+        print(&(line(&(file.as_str(), &outline))? + &sections + &buses + &lines(&rules)?))?;
         return Ok(true);
     }
-    print(&tables(&sections, &buses, &rules))?;
+    print(&tables(&outline.sections, program.buses(), &rules))?;
     say!(
-        "{file}: program image, version {}, CRC-32 {}, {} bytes; {} on {}, max_hops {}",
-        image.version,
-        image.crc32,
-        thousands(image.bytes),
+        "{file}: program image, version {}, CRC-32 {:08x}, {} bytes; {} on {}, max_hops {}",
+        outline.version,
+        outline.crc32,
+        thousands(outline.length as u64),
         counted(rules.len(), "rule"),
-        counted(buses.len(), "bus"),
-        image.max_hops,
+        counted(program.buses().len(), "bus"),
+        outline.max_hops,
     );
     Ok(true)
 }
 
-/// The rules of a program, each with its destinations.
-fn rules_of(program: &Program) -> Vec<ImageRule<'_>> {
-    let bus = |index: BusIndex| program.buses().get(usize::from(index.0));
-    let mut rules: Vec<ImageRule<'_>> = Vec::new();
-    for job in program.jobs() {
-        let Job { rule, rule_index, from, to, modifies } = job;
-        let to = bus(*to).map_or("", |bus| &bus.name);
-        match rules.last_mut().filter(|last| last.rule == *rule_index) {
-            Some(rule) => rule.to.push(to),
-            None => rules.push(ImageRule {
-                rule: *rule_index,
-                name: rule,
-                from: bus(*from).map_or("", |bus| &bus.name),
-                to: vec![to],
-                modifies: *modifies,
-            }),
-        }
-    }
-    rules
+/// What a bus of a program is called.
+pub(crate) fn bus(program: &Program, index: BusIndex) -> &str {
+    program.buses().get(usize::from(index.0)).map_or("", |bus| &bus.name)
 }
 
-fn tables(sections: &[ImageSection], buses: &[ImageBus<'_>], rules: &[ImageRule<'_>]) -> String {
-    let number = |number: u64| thousands(number);
+fn tables(sections: &[Extent], buses: &[Bus], rules: &[(&Program, &[Job])]) -> String {
+    let yes_no = |is: bool| if is { "yes" } else { "no" }.to_owned();
     let of_sections: Vec<_> = sections
         .iter()
         .map(|it| {
-            let numbers = [it.kind.into(), it.offset, it.record_bytes, it.records.into()];
-            [vec![it.section.to_owned()], numbers.map(number).to_vec()].concat()
+            let (kind, bytes) = (it.section.kind().into(), it.section.record_bytes() as u64);
+            let numbers = [kind, it.offset as u64, bytes, it.count.into()].map(thousands);
+            [vec![it.section.name().to_owned()], numbers.to_vec()].concat()
         })
         .collect();
     let of_buses: Vec<_> = buses
         .iter()
-        .map(|it| {
-            let is_virtual = if it.is_virtual { "yes" } else { "no" };
-            vec![it.bus.to_owned(), it.port.to_owned(), is_virtual.to_owned()]
-        })
+        .map(|it| vec![it.name.clone(), it.port.clone(), yes_no(it.is_virtual)])
         .collect();
     let of_rules: Vec<_> = rules
         .iter()
-        .map(|it| {
-            let edits = if it.modifies { "yes" } else { "no" };
-            let words = [it.name, it.from, &it.to.join(", "), edits];
-            [vec![it.rule.to_string()], words.map(str::to_owned).to_vec()].concat()
+        .map(|(program, jobs)| {
+            let to: Vec<_> = jobs.iter().map(|it| bus(program, it.to)).collect();
+            let Job { rule_index, rule, from, modifies, .. } = &jobs[0];
+            let from = bus(program, *from).to_owned();
+            vec![rule_index.to_string(), rule.clone(), from, to.join(", "), yes_no(*modifies)]
         })
         .collect();
     format!(

@@ -5,17 +5,13 @@
 use std::path::PathBuf;
 
 use candor_diagnostics::counted;
-use candor_gateway::control::{
-    Answer as Reply, ClientError, FindingLine, Loaded, Rejected, Request,
-};
+use candor_gateway::control::{Answer as Reply, ClientError, Loaded, Rejected, Request};
 use candor_output::say;
 use clap::Args;
 
 use super::gateway::{connect, describe, other_file};
 use crate::Answer;
 use crate::json;
-use crate::json::finding::Finding;
-use crate::json::words::Severity;
 use crate::output::{duration, print};
 
 #[derive(Args)]
@@ -50,8 +46,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
     match client.request(&Request::Load { file }) {
         Ok(Reply::Loaded(loaded)) => {
             if args.json {
-                let Loaded { generation, rules, took_us } = loaded;
-                print(&json::line(&json::loaded::Loaded { generation, rules, took_us })?)?;
+                print(&json::line(&loaded)?)?;
             }
             say!("{shown}: {}", summary(&loaded));
             Ok(true)
@@ -72,8 +67,7 @@ fn summary(loaded: &Loaded) -> String {
 fn refuse(rejected: &Rejected, json: bool) -> Answer {
     let Rejected { message, findings } = rejected;
     if json {
-        let findings = json::lines(findings.iter().map(finding_object))?;
-        print(&format!("{findings}{}", json::line(&json::rejected::Rejected { message })?))?;
+        print(&(json::lines(findings)? + &json::line(rejected)?))?;
     } else {
         print(&findings.iter().map(|finding| finding.text.as_str()).collect::<String>())?;
     }
@@ -82,12 +76,4 @@ fn refuse(rejected: &Rejected, json: bool) -> Answer {
     }
     say!("{message}");
     Ok(false)
-}
-
-fn finding_object(finding: &FindingLine) -> Finding<'_> {
-    let FindingLine { severity, file, line, column, message, hint, text: _ } = finding;
-    // A severity that this version does not know counts as an error.
-    let is_warning = severity == candor_diagnostics::Severity::Warning.name();
-    let severity = if is_warning { Severity::Warning } else { Severity::Error };
-    Finding { severity, file, line: *line, column: *column, message, hint: hint.as_deref() }
 }

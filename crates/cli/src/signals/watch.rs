@@ -8,8 +8,6 @@ use clap::{Args, ValueEnum};
 
 use crate::Answer;
 use crate::json;
-use crate::json::watched_frame::WatchedFrame;
-use crate::json::watched_signal::WatchedSignal;
 use crate::output::print_more;
 
 #[derive(Args)]
@@ -72,8 +70,7 @@ pub(crate) fn run(args: &WatchArgs) -> Answer {
     while left > 0 {
         match events().map_err(|error| error.to_string())? {
             Event::Signal { name, value, text, timestamp_us } => {
-                let signal =
-                    WatchedSignal { name: &name, value, text: text.as_deref(), timestamp_us };
+                let signal = Watched { name: &name, value, text: text.as_deref(), timestamp_us };
                 let line = if args.json { json::line(&signal)? } else { line(&signal) };
                 if !print_more(&line)? {
                     return Ok(is_complete);
@@ -83,7 +80,7 @@ pub(crate) fn run(args: &WatchArgs) -> Answer {
             Event::Frame { name, data } => {
                 let data: String = data.iter().map(|byte| format!("{byte:02X}")).collect();
                 let line = match args.json {
-                    true => json::line(&WatchedFrame { name: &name, data: &data })?,
+                    true => json::line(&(&*name, data))?,
                     false => format!("{}  {data}\n", visible(&name)),
                 };
                 if !print_more(&line)? {
@@ -100,6 +97,14 @@ pub(crate) fn run(args: &WatchArgs) -> Answer {
         }
     }
     Ok(is_complete)
+}
+
+/// A value of a signal.
+pub(crate) struct Watched<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) value: Option<f64>,
+    pub(crate) text: Option<&'a str>,
+    pub(crate) timestamp_us: u64,
 }
 
 /// Where the next event comes from.
@@ -141,7 +146,7 @@ fn connect_dbus(address: &str, _: &WatchArgs) -> Result<Events, String> {
 }
 
 /// `1690000000.000023  VehicleSpeed.Speed  50`
-fn line(signal: &WatchedSignal<'_>) -> String {
+fn line(signal: &Watched<'_>) -> String {
     let (seconds, micros) = (signal.timestamp_us / 1_000_000, signal.timestamp_us % 1_000_000);
     let value = signal.value.map_or_else(|| "-".to_owned(), |value| value.to_string());
     let text = signal.text.map(|text| format!(" {}", visible(text))).unwrap_or_default();
@@ -154,16 +159,16 @@ mod tests {
 
     #[test]
     fn a_value_is_a_line() {
-        let signal = WatchedSignal {
+        let signal = Watched {
             name: "Motor.Gear",
             value: Some(1.0),
             text: Some("first"),
             timestamp_us: 1_000_023,
         };
         assert_eq!(line(&signal), "1.000023  Motor.Gear  1 first\n");
-        let hostile = WatchedSignal { text: Some("\u{1b}[2Jfirst"), ..signal };
+        let hostile = Watched { text: Some("\u{1b}[2Jfirst"), ..signal };
         assert_eq!(line(&hostile), "1.000023  Motor.Gear  1 \\u{1b}[2Jfirst\n");
-        let none = WatchedSignal { value: None, text: None, ..signal };
+        let none = Watched { value: None, text: None, ..signal };
         assert_eq!(line(&none), "1.000023  Motor.Gear  -\n");
     }
 }

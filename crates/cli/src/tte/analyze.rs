@@ -2,7 +2,7 @@
 //!
 //! `candor help json tte analyze` describes what `--json` prints.
 
-mod figures;
+pub(crate) mod figures;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -367,7 +367,7 @@ impl Analysis<'_> {
             let interval =
                 figures::Interval { time, totals, last: self.last, latencies_ns: &self.recent };
             let text = match self.args.json {
-                true => interval.json()?,
+                true => crate::json::line(&interval)?,
                 false => interval.line(!std::mem::replace(&mut self.has_head, true)),
             };
             self.out.write(&text)?;

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use candor_diagnostics::{Severity, counted};
+use candor_gateway::control::FindingLine;
 use candor_output::say;
 use candor_time::Nanos;
 use candor_tte::schedule::{Departure, Direction, departures};
@@ -14,10 +15,6 @@ use clap::{Args, value_parser};
 use super::{gantt, model};
 use crate::Answer;
 use crate::color;
-use crate::json::finding::Finding;
-use crate::json::tte_check_summary::TteCheckSummary;
-use crate::json::tte_direction::TteDirection;
-use crate::json::tte_instant::TteInstant;
 use crate::json::{line, lines};
 use crate::output::{print, table};
 
@@ -49,11 +46,10 @@ pub(super) fn run(arguments: &Check) -> Answer {
         [Severity::Error, Severity::Warning].map(|severity| findings.count(severity));
     let flows = checked.as_ref().map(|it| it.flows().count());
     if arguments.json {
-        let found = lines(findings.sorted().iter().map(Finding::from))?;
+        let found = lines(findings.sorted().iter().map(FindingLine::new))?;
         let shown = checked.as_ref().map_or(Ok(String::new()), Checked::json)?;
-        let cycle_ns = checked.as_ref().map(|it| it.network.cycle.as_nanos());
-        let summary = TteCheckSummary { file: &name, cycle_ns, flows, errors, warnings };
-        print(&format!("{found}{shown}{}", line(&summary)?))?;
+        let summary = line(&(name.as_str(), checked.as_ref(), [errors, warnings]))?;
+        print(&(found + &shown + &summary))?;
     } else {
         color::eprint_findings(&findings);
         if let Some(checked) = &checked {
@@ -81,22 +77,22 @@ pub(super) fn run(arguments: &Check) -> Answer {
 }
 
 /// A network, and what its schedule makes of its links.
-struct Checked {
-    network: Network,
+pub(crate) struct Checked {
+    pub(crate) network: Network,
     directions: Vec<Direction>,
 }
 
 impl Checked {
     /// The time-triggered flows.
-    fn flows(&self) -> impl Iterator<Item = &Flow> {
+    pub(crate) fn flows(&self) -> impl Iterator<Item = &Flow> {
         self.network.flows.iter().filter(|flow| flow.is_time_triggered())
     }
 
-    fn node(&self, node: usize) -> &str {
+    pub(crate) fn node(&self, node: usize) -> &str {
         &self.network.nodes[node].name
     }
 
-    fn link(&self, link: usize) -> &str {
+    pub(crate) fn link(&self, link: usize) -> &str {
         &self.network.links[link].name
     }
 
@@ -110,26 +106,9 @@ impl Checked {
     }
 
     fn json(&self) -> Result<String, String> {
-        let cycle = self.network.cycle;
-        let directions = self.directions.iter().map(|it| TteDirection {
-            link: self.link(it.link),
-            from: self.node(it.from),
-            to: self.node(it.to),
-            tt_frames: it.frames(cycle),
-            tt_percent: it.load.tt * 100.0,
-            rc_percent: it.load.rc * 100.0,
-            be_percent: it.load.be * 100.0,
-            longest_gap_ns: it.longest_gap(cycle).map(Nanos::as_nanos),
-        });
-        let instants = self.hops().map(|(flow, hop, departure)| TteInstant {
-            flow: &flow.name,
-            period_ns: flow.period().unwrap_or_default().as_nanos(),
-            link: self.link(hop.link),
-            from: self.node(hop.from),
-            to: self.node(hop.to),
-            at_ns: instant(departure).map(Nanos::as_nanos),
-        });
-        Ok(lines(directions)? + &lines(instants)?)
+        let directions = lines(self.directions.iter().map(|it| (self, it)))?;
+        let instants = self.hops().map(|(flow, hop, departure)| (self, flow, hop, departure));
+        Ok(directions + &lines(instants)?)
     }
 
     /// A table of the directions.
@@ -170,7 +149,7 @@ impl Checked {
 }
 
 /// The instant at which a frame leaves, if one holds.
-fn instant(departure: Departure) -> Option<Nanos> {
+pub(crate) fn instant(departure: Departure) -> Option<Nanos> {
     departure.most?;
     u64::try_from(departure.at).ok().map(Nanos::from_nanos)
 }

@@ -17,7 +17,6 @@ use crate::Answer;
 use crate::color;
 use crate::file_kind::FileKind;
 use crate::json::lines;
-use crate::json::tte_latency::TteLatency;
 use crate::output::{print, table};
 
 /// The sizes of RFC 2544, section 9.1.
@@ -76,7 +75,10 @@ pub(super) fn run(arguments: &Model) -> Answer {
             path.display()
         ));
     }
-    print(&if arguments.json { json(&network, &rows)? } else { text(&network, &rows, framing) })?;
+    print(&match arguments.json {
+        true => lines(rows.iter().map(|row| (&network, row)))?,
+        false => text(&network, &rows, framing),
+    })?;
     Ok(true)
 }
 
@@ -103,26 +105,11 @@ pub(super) fn load(path: &Path) -> Result<Option<Network>, String> {
 }
 
 /// A flow at one of its receivers.
-struct Row {
-    index: usize,
-    receiver: usize,
-    size: u16,
-    latency: Latency,
-}
-
-fn json(network: &Network, rows: &[Row]) -> Result<String, String> {
-    lines(rows.iter().map(|row| TteLatency {
-        flow: &network.flows[row.index].name,
-        receiver: &network.nodes[row.receiver].name,
-        size: row.size,
-        switches: row.latency.switches,
-        wires_ns: row.latency.wires.as_nanos(),
-        transmission_ns: row.latency.transmission.as_nanos(),
-        relays_ns: row.latency.relays.as_nanos(),
-        latency_ns: row.latency.total().as_nanos(),
-        equation_3_ns: row.latency.equation_3().as_nanos(),
-        misses: row.latency.misses,
-    }))
+pub(crate) struct Row {
+    pub(crate) index: usize,
+    pub(crate) receiver: usize,
+    pub(crate) size: u16,
+    pub(crate) latency: Latency,
 }
 
 fn text(network: &Network, rows: &[Row], framing: Framing) -> String {

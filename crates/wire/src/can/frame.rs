@@ -37,6 +37,22 @@ pub enum Kind {
     Error,
 }
 
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Data, Self::Remote, Self::Fd, Self::Error];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Remote => "remote",
+            Self::Fd => "fd",
+            Self::Error => "error",
+        }
+    }
+}
+
 /// A CAN frame. Whatever constructs one checks it: there is no classical frame of 9 bytes, no
 /// remote frame of CAN FD, no CAN FD frame of 13 bytes.
 ///

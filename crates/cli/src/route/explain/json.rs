@@ -1,75 +1,58 @@
 //! The explanation as JSON.
 
-use candor_engine::BusIndex;
+use candor_engine::{Bus, BusIndex};
 use candor_rules::explain::{self, Explained, Pass, Taken};
 use candor_wire::can::Frame;
 
 use super::words::reason;
-use super::{Scene, steps, taken};
-use crate::json::explain_rule::{Copy, ExplainRule};
-use crate::json::explain_verdict::ExplainVerdict;
+use super::{Met, Named, Scene, steps, taken};
 use crate::json::lines;
-use crate::json::signal::Signal;
 
 impl Scene<'_> {
     pub(super) fn json(&self) -> Result<String, String> {
-        let rules = (1..).zip(&self.explanation.passes).flat_map(|(number, pass)| {
-            pass.rules.iter().filter_map(move |explained| self.object(number, pass, explained))
+        let first = self.explanation.passes.first();
+        let verdict = first.and_then(|Pass { bus, frame, .. }| {
+            Some((self.bus(*bus)?, frame, self.fate(), self.named(*bus, frame)))
         });
-        Ok(format!("{}{}", lines(self.verdict())?, lines(rules)?))
+        let rules = (1..).zip(&self.explanation.passes).flat_map(|(number, pass)| {
+            pass.rules.iter().filter_map(move |explained| self.met(number, pass, explained))
+        });
+        Ok(lines(verdict)? + &lines(rules)?)
     }
 
-    fn verdict(&self) -> Option<ExplainVerdict<'_>> {
-        let Pass { bus, frame, .. } = self.explanation.passes.first()?;
-        let fate = self.fate();
-        let (message, signals) = self.signals(*bus, frame);
-        Some(ExplainVerdict {
-            bus: &self.bus(*bus)?.name,
-            frame: frame.to_string(),
-            verdict: fate.word,
-            text: fate.text,
-            message,
-            signals,
-        })
-    }
-
-    fn object(&self, number: usize, pass: &Pass, explained: &Explained) -> Option<ExplainRule<'_>> {
+    fn met<'s>(
+        &'s self,
+        number: usize,
+        pass: &'s Pass,
+        explained: &'s Explained,
+    ) -> Option<Met<'s>> {
         let rule = self.rule(explained)?;
         let taken = taken(explained);
         let copies = taken.map_or(&[][..], |taken| &taken.copies).iter();
-        Some(ExplainRule {
-            pass: number,
-            bus: &self.bus(pass.bus)?.name,
-            frame: pass.frame.to_string(),
-            rule: &rule.name,
-            line: rule.position.0,
-            column: rule.position.1,
-            taken: taken.is_some(),
+        Some(Met {
+            number,
+            bus: self.bus(pass.bus)?,
+            pass,
+            rule,
+            taken,
             reason: reason(rule, &explained.verdict),
-            list: taken.map(|taken| taken.list.into()),
             steps: taken.map_or_else(Vec::new, |taken| steps(&pass.frame, taken)),
-            result: taken.and_then(|taken| Some(taken.result.ok()?.to_string())),
             copies: copies.filter_map(|copy| self.copy(copy, taken?)).collect(),
         })
     }
 
-    fn copy(&self, copy: &explain::Copy, taken: &Taken) -> Option<Copy<'_>> {
-        let bus = self.bus(copy.to)?;
-        let (message, signals) =
-            taken.result.map_or((None, Vec::new()), |result| self.signals(copy.to, &result));
-        Some(Copy {
-            bus: &bus.name,
-            interface: &bus.port,
-            refused: copy.refused.map(|cause| cause.name()),
-            hops_left: copy.hops_left,
-            next_pass: copy.pass.map(|pass| pass + 1),
-            message,
-            signals,
-        })
+    fn copy<'s>(
+        &'s self,
+        copy: &'s explain::Copy,
+        taken: &'s Taken,
+    ) -> Option<(&'s Bus, &'s explain::Copy, Named<'s>)> {
+        let result = taken.result.as_ref().ok();
+        let named = result.map_or_else(Named::default, |result| self.named(copy.to, result));
+        Some((self.bus(copy.to)?, copy, named))
     }
 
-    fn signals(&self, bus: BusIndex, frame: &Frame) -> (Option<String>, Vec<Signal<String>>) {
-        let Some((message, values)) = self.decode(bus, frame) else { return (None, Vec::new()) };
-        (Some(message.to_owned()), values.iter().map(Signal::new).collect())
+    fn named<'s>(&'s self, bus: BusIndex, frame: &'s Frame) -> Named<'s> {
+        let Some((message, signals)) = self.decode(bus, frame) else { return Named::default() };
+        Named { message: Some(message), signals }
     }
 }

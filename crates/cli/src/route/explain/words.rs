@@ -8,7 +8,7 @@ use candor_rules::explain::{Mismatch, Verdict};
 use candor_rules::pattern;
 use candor_wire::can::frame::{BRS, ESI};
 
-use crate::json::explain_rule::Step;
+use super::Step;
 
 /// Why a rule takes a frame, or why not.
 pub(super) fn reason(rule: &Rule, verdict: &Verdict) -> String {

@@ -4,33 +4,14 @@ use candor_gateway::Snapshot;
 use candor_gateway::control::rates::Rates;
 
 use crate::json;
-use crate::json::latency::Latency;
-use crate::json::stats_port::StatsPort;
-use crate::json::stats_rule::StatsRule;
-use crate::json::stats_summary::StatsSummary;
 
 pub(super) fn lines(snapshot: &Snapshot, rates: Option<&Rates>) -> Result<String, String> {
-    let port = |(index, port): (usize, _)| {
-        let rates = rates.and_then(|rates| rates.ports.get(index));
-        StatsPort::new(port, rates)
-    };
-    let rule = |(index, rule): (usize, _)| {
-        let rates = rates.and_then(|rates| rates.rules.get(index));
-        StatsRule::new(rule, rates)
-    };
-    let Snapshot { file, pid, uptime_ns, generation, rejected, messages_dropped, .. } = snapshot;
-    let summary = StatsSummary {
-        file,
-        pid: *pid,
-        uptime_ns: *uptime_ns,
-        generation: *generation,
-        rejected: rejected.as_deref(),
-        messages_dropped: *messages_dropped,
-    };
+    let port = |(index, port)| (port, rates.and_then(|rates| rates.ports.get(index)));
+    let rule = |(index, rule)| (rule, rates.and_then(|rates| rates.rules.get(index)));
     let ports = json::lines(snapshot.ports.iter().enumerate().map(port))?;
     let rules = json::lines(snapshot.rules.iter().enumerate().map(rule))?;
-    let latencies = json::lines(snapshot.latencies.iter().map(Latency::from))?;
-    Ok(format!("{ports}{rules}{latencies}{}", json::line(&summary)?))
+    let latencies = json::lines(&snapshot.latencies)?;
+    Ok(ports + &rules + &latencies + &json::line(snapshot)?)
 }
 
 #[cfg(test)]

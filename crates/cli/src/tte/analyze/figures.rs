@@ -10,9 +10,8 @@ use candor_lat::{Metric, Tap, TapPath, Taps, quantile};
 use candor_time::Nanos;
 use candor_tte_live::join::Key;
 
-use crate::json::tte_interval::TteInterval;
+use crate::json::lines;
 use crate::json::tte_measured::TteMeasured;
-use crate::json::{line, lines};
 use crate::output::{duration_or_dash, interval_line, table, thousands};
 
 /// Runs of generators whose frames are looked at, of each flow.
@@ -29,11 +28,11 @@ pub(super) enum Place {
 
 /// Frames of all flows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Totals {
-    pub(super) received: u64,
-    pub(super) lost: u64,
-    pub(super) duplicated: u64,
-    pub(super) reordered: u64,
+pub(crate) struct Totals {
+    pub(crate) received: u64,
+    pub(crate) lost: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) reordered: u64,
 }
 
 impl AddAssign for Totals {
@@ -117,22 +116,22 @@ impl Figures {
 }
 
 /// What an interval has brought.
-pub(super) struct Interval<'a> {
+pub(crate) struct Interval<'a> {
     /// Its end, since the begin.
-    pub(super) time: Nanos,
-    pub(super) totals: Totals,
+    pub(crate) time: Nanos,
+    pub(crate) totals: Totals,
     /// At its begin.
-    pub(super) last: Totals,
+    pub(crate) last: Totals,
     /// Sorted.
-    pub(super) latencies_ns: &'a [i64],
+    pub(crate) latencies_ns: &'a [i64],
 }
 
 impl Interval<'_> {
-    fn quantile(&self, hundredths: u64) -> Option<i64> {
+    pub(crate) fn quantile(&self, hundredths: u64) -> Option<i64> {
         quantile(self.latencies_ns, hundredths, 100)
     }
 
-    fn lost(&self) -> i64 {
+    pub(crate) fn lost(&self) -> i64 {
         self.totals.lost.wrapping_sub(self.last.lost).cast_signed()
     }
 
@@ -154,20 +153,6 @@ impl Interval<'_> {
             duration_or_dash(self.quantile(99)),
             duration_or_dash(self.latencies_ns.last().copied()),
         ])
-    }
-
-    pub(super) fn json(&self) -> Result<String, String> {
-        line(&TteInterval {
-            time_ns: self.time.as_nanos(),
-            received: self.totals.received - self.last.received,
-            lost: self.lost(),
-            duplicated: self.totals.duplicated - self.last.duplicated,
-            reordered: self.totals.reordered - self.last.reordered,
-            latency_ns_min: self.latencies_ns.first().copied(),
-            latency_ns_p50: self.quantile(50),
-            latency_ns_p99: self.quantile(99),
-            latency_ns_max: self.latencies_ns.last().copied(),
-        })
     }
 }
 
