@@ -16,7 +16,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use candor_config::MAX_BYTES;
 use candor_diagnostics::Findings;
 use candor_engine::Table;
 use candor_rules::cangw;
@@ -134,7 +133,7 @@ struct Rules {
 
 fn read_rules(path: &Path) -> Result<Rules, String> {
     let name = path.display().to_string();
-    let text = read(path).map_err(|reason| format!("{name}: {reason}"))?;
+    let text = read(path, "rule file").map_err(|reason| format!("{name}: {reason}"))?;
     let notation = if cangw::is_cangw(&text) { Notation::Cangw } else { Notation::Toml };
     let (table, findings) = match notation {
         Notation::Toml => candor_gateway::parse_rules(&name, &text, &|included| {
@@ -150,16 +149,9 @@ fn read_rules(path: &Path) -> Result<Rules, String> {
     Ok(Rules { name, notation, table, findings })
 }
 
-/// The text of a rule file, a little above the limit at most, so that a reader can refuse it.
-fn read(path: &Path) -> Result<String, String> {
-    let bytes = read_bytes(path)?;
-    if bytes.len() > MAX_BYTES {
-        return Err(format!("is longer than {MAX_BYTES} bytes; a rule file cannot be that long"));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let byte = error.utf8_error().valid_up_to();
-        format!("byte {byte} is not UTF-8; rule files are text")
-    })
+/// The text of a file of TOML, or of what `cangw` prints.
+pub(crate) fn read(path: &Path, kind: &str) -> Result<String, String> {
+    disk::text(read_bytes(path)?, kind)
 }
 
 /// What the user names may be a pipe, such as the `<(cangw -L)` of a shell.

@@ -31,7 +31,7 @@ mod serial;
 pub mod table;
 
 pub use edit::Edit;
-pub use engine::{Egress, Engine, Forward, Passage, Succession};
+pub use engine::{Egress, Engine, Forward, Hop, Hops, Passage, Succession};
 pub use extension::Extension;
 pub use program::Program;
 pub use table::{Bus, BusIndex, Filter, Gate, Rule, Table};

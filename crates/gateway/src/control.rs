@@ -55,6 +55,7 @@
 //! socket is, [`place`] says.
 
 mod client;
+pub mod overview;
 pub mod place;
 pub mod protocol;
 pub mod rates;

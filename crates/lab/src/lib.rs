@@ -13,6 +13,7 @@
 
 mod builder;
 pub mod campaign;
+pub mod capture;
 pub mod claims;
 pub mod columns;
 pub mod compare;

@@ -237,12 +237,11 @@ pub fn mismatch(filter: Filter, can_id: u32) -> Option<Mismatch> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::collections::VecDeque;
     use alloc::vec;
     use candor_engine::counters::Outcome;
     use candor_engine::edit::{Edit, Operands, Operator};
     use candor_engine::{Bus, Gate};
-    use candor_engine::{Engine, Forward};
+    use candor_engine::{Engine, Forward, Hops};
     use candor_time::Nanos;
 
     const A: BusIndex = BusIndex(0);
@@ -327,16 +326,11 @@ mod tests {
     fn sent_by_engine(table: &Table, frame: Frame) -> Vec<(BusIndex, Frame, u8)> {
         let mut engine = Engine::new(table);
         let mut sent = Vec::new();
-        let mut waiting = VecDeque::from([(A, frame, Passage::received_on(A))]);
-        while let Some((bus, frame, passage)) = waiting.pop_front() {
-            engine.handle(Nanos::ZERO, bus, &frame, passage, &mut |copy: Forward<'_>| {
-                sent.push((copy.to, *copy.frame, copy.passage.hops));
-                if copy.echo {
-                    waiting.push_back((copy.to, *copy.frame, copy.passage));
-                }
-                Outcome::Handled
-            });
-        }
+        let hops = &mut Hops::default();
+        engine.follow(Nanos::ZERO, A, &frame, hops, &mut |copy: Forward<'_>| {
+            sent.push((copy.to, *copy.frame, copy.passage.hops));
+            Outcome::Handled
+        });
         sent.sort_by_key(|&(to, frame, hops)| (hops, to, frame.can_id()));
         sent
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use candor_hardware::bus::Fault;
 use candor_protocol::departures::{Departures, frame};
-use candor_protocol::order::{self, BusFaults, Datagrams, EthernetLoad, Measurement};
+use candor_protocol::order::{self, BusFaults, BusTiming, Datagrams, EthernetLoad, Measurement};
 use candor_protocol::random::Random;
 use candor_protocol::report::{BusCount, OnWire, Stamp, StationCount, Wire};
 use candor_protocol::{Report, Tester, meeting};
@@ -31,8 +31,6 @@ use crate::scratch::Scratch;
 const BUSES: [&str; 2] = ["source", "target"];
 /// The cable of the guest's network card, which is card 0.
 const CABLE: &str = "cable0";
-const SOURCE: u8 = 0;
-const TARGET: u8 = 1;
 /// Bit errors are drawn for no more frames of a bus: a second of computing.
 const MOST_FRAMES: u64 = 1_000_000;
 /// A flood ping goes on after so long without an answer.
@@ -99,14 +97,15 @@ pub(crate) fn options(
 /// The traffic cannot be: reason and remedy.
 pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     let refused = |reason: String| Error::Other(format!("traffic: {reason}"));
-    let Measurement { traffic, source, target, seed, .. } = measurement;
-    let departures = Departures::new(traffic, *source, *seed).map_err(refused)?;
-    let buses = [source, target].map(|bus| bus.timing().map(|timing| BusPlan { timing }));
-    let [source, target] = buses.map(|bus| bus.map_err(refused));
+    let Measurement { traffic, seed, .. } = measurement;
+    let (timings, way) = (timings(measurement), Way::of(measurement));
+    let departures =
+        Departures::new(traffic, timings[usize::from(way.from)], *seed).map_err(refused)?;
+    let buses = timings.iter().map(|bus| bus.timing().map(|timing| BusPlan { timing }));
+    let buses = buses.collect::<Result<Vec<_>, _>>().map_err(refused)?;
     let (pace, times) = match (departures, traffic.pace) {
         (Departures::AfterArrival(whiles), order::Pace::OneAtATime { timeout_ns, .. }) => {
-            let bus = if measurement.gateway.passes_on() { TARGET } else { SOURCE };
-            (Pace::AfterArrival { bus, timeout_ns }, whiles)
+            (Pace::AfterArrival { bus: way.to, timeout_ns }, whiles)
         }
         (Departures::AfterArrival(times), order::Pace::Paced { .. })
         | (Departures::AfterArrival(times), order::Pace::RoundTrips { .. })
@@ -124,11 +123,11 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
         .collect();
     let stations: Vec<_> =
         measurement.load.ethernet.map(station).transpose()?.into_iter().collect();
-    let sender = SenderPlan { bus: SOURCE, pace, first: 0, count: steps.len() as u32 };
+    let sender = SenderPlan { bus: way.from, pace, first: 0, count: steps.len() as u32 };
     // A master is in the guest.
     let senders = Some(sender).filter(|_| measurement.tester != Tester::Master);
     let bytes = candor_test_bed::write(&Contents {
-        buses: &[source?, target?],
+        buses: &buses,
         senders: senders.as_slice(),
         faults: &faults,
         stations: &stations,
@@ -137,6 +136,28 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     // As the library will read it.
     Plan::read(&bytes).map_err(|error| Error::Other(format!("{error}; please report it")))?;
     Ok(bytes)
+}
+
+/// The bit rates of the buses, by number.
+fn timings(measurement: &Measurement) -> [BusTiming; BUSES.len()] {
+    [measurement.source, measurement.target]
+}
+
+/// The way of the frames that are measured, by the numbers of buses.
+struct Way {
+    /// Where the tester sends them.
+    from: u8,
+    /// Where it sees them arrive.
+    to: u8,
+    /// Whether the guest sends them there.
+    by_guest: bool,
+}
+
+impl Way {
+    fn of(measurement: &Measurement) -> Self {
+        let by_guest = measurement.gateway.passes_on();
+        Self { from: 0, to: by_guest.into(), by_guest }
+    }
 }
 
 /// The station that loads the guest over Ethernet.
@@ -202,9 +223,8 @@ pub(crate) fn add_to(
         return Err(broken("are not complete"));
     };
     let mut seen = Seen { start_ns: start.at_ns, ..Seen::default() };
-    let listens_on = if measurement.gateway.passes_on() { TARGET } else { SOURCE };
     for record in &records {
-        seen.take(record, measurement, listens_on)?;
+        seen.take(record, &timings(measurement))?;
     }
     refuse_empty_buses(&seen.wire.buses, measurement)?;
     seen.put_into(report, measurement);
@@ -229,14 +249,27 @@ fn refuse_empty_buses(buses: &[BusCount], measurement: &Measurement) -> Result<(
     Err(Error::Other(format!("no frame passed on a bus: {reason}")))
 }
 
+/// A frame that got through.
+struct Passed {
+    bus: u8,
+    is_guest: bool,
+    frame: Frame,
+    number: u16,
+    on_wire: OnWire,
+    ended_ns: u64,
+}
+
+impl Passed {
+    const fn stamp(&self, time_ns: u64) -> Stamp {
+        Stamp { number: self.number, time_ns }
+    }
+}
+
 /// What records say.
 #[derive(Default)]
 struct Seen {
     start_ns: u64,
-    sent: Vec<Stamp>,
-    monitored: Vec<Stamp>,
-    received: Vec<Stamp>,
-    frames: Vec<Vec<u8>>,
+    passed: Vec<Passed>,
     wire: Wire,
     overruns: BTreeMap<u8, u64>,
     round_trips_ns: Vec<u64>,
@@ -245,46 +278,19 @@ struct Seen {
 }
 
 impl Seen {
-    fn take(
-        &mut self,
-        record: &Record,
-        measurement: &Measurement,
-        listens_on: u8,
-    ) -> Result<(), Error> {
+    fn take(&mut self, record: &Record, timings: &[BusTiming]) -> Result<(), Error> {
         let since = |at_ns: u64| at_ns.saturating_sub(self.start_ns);
+        let &Record { at_ns, bus, is_guest, .. } = record;
         match record.event {
             Event::Passed { frame, requested_ns, started_ns } => {
-                let time_ns = since(record.at_ns);
+                // Its number is its first two bytes.
+                let Some(number) = frame.data().first_chunk() else { return Ok(()) };
                 let on_wire =
                     OnWire { requested_ns: since(requested_ns), started_ns: since(started_ns) };
-                let stamp = |time_ns| number(&frame).map(|number| Stamp { number, time_ns });
-                if record.bus == SOURCE && !record.is_guest {
-                    self.sent.extend(stamp(on_wire.requested_ns));
-                    self.monitored.extend(stamp(time_ns));
-                    self.wire.source.push(on_wire);
-                }
-                let is_ours = record.is_guest == measurement.gateway.passes_on();
-                if record.bus == listens_on
-                    && is_ours
-                    && let Some(stamp) = stamp(time_ns)
-                {
-                    self.received.push(stamp);
-                    self.wire.target.push(on_wire);
-                    let (bytes, _) = socketcan::encode(&frame, socketcan::IdOrder::LittleEndian);
-                    let length = socketcan::HEADER_LEN + frame.len();
-                    self.frames.push(bytes[..length].into());
-                }
+                let (number, ended_ns) = (u16::from_be_bytes(*number), since(at_ns));
+                self.passed.push(Passed { bus, is_guest, frame, number, on_wire, ended_ns });
             }
-            Event::OtherBitrate(rate) => {
-                let timing =
-                    if record.bus == SOURCE { measurement.source } else { measurement.target };
-                let bus = BUSES.get(usize::from(record.bus)).unwrap_or(&"?");
-                return Err(Error::Other(format!(
-                    "a controller of the guest has {rate} bit/s on the bus \"{bus}\" of {} bit/s; use the bit \
-                     rate of the bus, or one that an SJA1000 with 8 MHz can have",
-                    timing.bitrate
-                )));
-            }
+            Event::OtherBitrate(rate) => return Err(other_bitrate(bus, rate, timings)),
             Event::Overrun(count) => *self.overruns.entry(record.node).or_default() += count,
             Event::Statistics(it) => {
                 if it.last_ns > 0 {
@@ -299,7 +305,7 @@ impl Seen {
                 });
             }
             Event::Answer { requested_ns } => {
-                self.round_trips_ns.push(record.at_ns.saturating_sub(requested_ns));
+                self.round_trips_ns.push(at_ns.saturating_sub(requested_ns));
             }
             Event::Station(it) if it.frames > 0 && it.refused == it.frames => {
                 return Err(Error::Other(
@@ -326,17 +332,26 @@ impl Seen {
         Ok(())
     }
 
-    fn put_into(self, report: &mut Report, measurement: &Measurement) {
+    /// The frames that the guest, or the tester, sent on a bus.
+    fn on(&self, bus: u8, is_guest: bool) -> impl Iterator<Item = &Passed> {
+        self.passed.iter().filter(move |it| (it.bus, it.is_guest) == (bus, is_guest))
+    }
+
+    fn put_into(mut self, report: &mut Report, measurement: &Measurement) {
+        let Way { from, to, by_guest } = Way::of(measurement);
+        self.wire.source = self.on(from, false).map(|it| it.on_wire).collect();
+        self.wire.target = self.on(to, by_guest).map(|it| it.on_wire).collect();
         report.totals.duration_ns = self.busy.map_or(0, |(first_ns, last_ns)| last_ns - first_ns);
         // Drivers of Linux count interrupts, several frames of which may be lost.
         report.totals.overflow_of_controller = self.overruns.values().sum();
         // A master knows itself what it has sent and received.
         if measurement.tester != Tester::Master {
-            report.due = self.sent.iter().map(|stamp| stamp.time_ns).collect();
-            report.sent = self.sent;
-            report.monitored = self.monitored;
-            report.received = self.received;
-            report.frames = self.frames;
+            let (sent, received) = (|| self.on(from, false), || self.on(to, by_guest));
+            report.due = sent().map(|it| it.on_wire.requested_ns).collect();
+            report.sent = sent().map(|it| it.stamp(it.on_wire.requested_ns)).collect();
+            report.monitored = sent().map(|it| it.stamp(it.ended_ns)).collect();
+            report.received = received().map(|it| it.stamp(it.ended_ns)).collect();
+            report.frames = received().map(|it| encoded(&it.frame)).collect();
         }
         for stamp in &mut report.delivered {
             stamp.time_ns = stamp.time_ns.saturating_sub(self.start_ns);
@@ -346,9 +361,20 @@ impl Seen {
     }
 }
 
-/// The number of a frame: its first two bytes.
-fn number(frame: &Frame) -> Option<u16> {
-    frame.data().first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+/// The bytes of a frame, as the kernel has them.
+fn encoded(frame: &Frame) -> Vec<u8> {
+    let (bytes, _) = socketcan::encode(frame, socketcan::IdOrder::LittleEndian);
+    bytes[..socketcan::HEADER_LEN + frame.len()].into()
+}
+
+/// That the guest has another bit rate than a bus.
+fn other_bitrate(bus: u8, rate: u32, timings: &[BusTiming]) -> Error {
+    let mut buses = BUSES.iter().zip(timings).skip(bus.into());
+    let (name, of_bus) = buses.next().map_or(("?", 0), |(name, timing)| (*name, timing.bitrate));
+    Error::Other(format!(
+        "a controller of the guest has {rate} bit/s on the bus \"{name}\" of {of_bus} bit/s; use the bit \
+         rate of the bus, or one that an SJA1000 with 8 MHz can have"
+    ))
 }
 
 /// What the guest writes to and reads from is where the library has it.
@@ -363,9 +389,12 @@ const _: () = {
 mod tests {
     use candor_engine::Table;
     use candor_hardware::bus::Statistics;
-    use candor_protocol::order::{BusTiming, Gateway, Traffic};
+    use candor_protocol::order::{Gateway, Traffic};
 
     use super::*;
+
+    const SOURCE: u8 = 0;
+    const TARGET: u8 = 1;
 
     fn measurement(pace: order::Pace, gateway: Gateway) -> Measurement {
         let bus = |bitrate| BusTiming { bitrate, data_bitrate: None };
@@ -484,6 +513,26 @@ mod tests {
             other(TARGET, count(1, 100)),
             other(SOURCE, Event::Done),
         ]
+    }
+
+    #[test]
+    fn frames_are_seen_on_any_bus() {
+        let mut seen = Seen { start_ns: 1_000, ..Seen::default() };
+        for record in [
+            passed(2, true, 2_000, "123#0007"),
+            passed(5, true, 3_000, "123#0007"),
+            passed(2, false, 4_000, "123#0008"),
+            passed(2, true, 5_000, "123#09"),
+            passed(2, true, 6_000, "123#000A"),
+        ] {
+            seen.take(&record, &[]).unwrap();
+        }
+        let ends = |bus, is_guest| -> Vec<_> {
+            seen.on(bus, is_guest).map(|it| (it.number, it.ended_ns)).collect()
+        };
+        assert_eq!(ends(2, true), [(7, 1_000), (10, 5_000)], "one has no number");
+        assert_eq!((ends(5, true), ends(2, false)), (vec![(7, 2_000)], vec![(8, 3_000)]));
+        assert_eq!(ends(0, true), []);
     }
 
     #[test]

@@ -14,13 +14,12 @@
 //! was fixed by b9c310d72783, also in the stable releases that Debian has. On a kernel without that,
 //! rules with a negative index disagree, and are dangerous to try.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use candor_engine::counters::Outcome;
 use candor_engine::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
 use candor_engine::{Bus, BusIndex, Edit, Engine, Filter, Gate, Rule, Table};
-use candor_engine::{Forward, Passage};
+use candor_engine::{Forward, Hops};
 use candor_init::INIT;
 use candor_protocol::Order;
 use candor_protocol::order::Trial;
@@ -247,21 +246,15 @@ fn empty(case: &Case) -> Vec<Vec<String>> {
 /// on, by everybody who listens there: by the gateway itself too, whose rules for that bus count it
 /// as having made too many hops.
 fn expected(case: &Case) -> Seen {
-    let mut engine = Engine::new(&case.rules);
+    let (mut engine, mut hops) = (Engine::new(&case.rules), Hops::default());
     let mut all = Vec::new();
     for (bus, frame) in &case.frames {
         let mut copies = empty(case);
         let bus = BusIndex(*bus);
-        let mut arrivals = VecDeque::from([(bus, *frame, Passage::received_on(bus))]);
-        while let Some((bus, frame, passage)) = arrivals.pop_front() {
-            engine.handle(Nanos::ZERO, bus, &frame, passage, &mut |copy: Forward<'_>| {
-                copies[usize::from(copy.to.0)].push(copy.frame.to_string());
-                if copy.echo {
-                    arrivals.push_back((copy.to, *copy.frame, copy.passage));
-                }
-                Outcome::Handled
-            });
-        }
+        engine.follow(Nanos::ZERO, bus, frame, &mut hops, &mut |copy: Forward<'_>| {
+            copies[usize::from(copy.to.0)].push(copy.frame.to_string());
+            Outcome::Handled
+        });
         all.push(copies);
     }
     let count = |job: &candor_engine::counters::JobCounters| JobCount {

@@ -2,7 +2,6 @@
 //!
 //! `candor help json network show` describes what `--json` prints.
 
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use candor_diagnostics::{Findings, Severity, counted, visible};
@@ -18,6 +17,7 @@ use crate::color;
 use crate::file_kind::FileKind;
 use crate::json::lines;
 use crate::output::{duration, print, table};
+use crate::route::read;
 
 #[derive(Args)]
 pub(crate) struct Show {
@@ -56,13 +56,7 @@ pub(super) fn run(arguments: &Show) -> Answer {
 
 /// The network on standard input.
 fn from_input() -> Result<(Option<Network>, Findings), String> {
-    let most = candor_config::MAX_BYTES;
-    let mut text = String::new();
-    let read = io::stdin().take(most as u64 + 1).read_to_string(&mut text);
-    read.map_err(|error| format!("-: cannot be read: {error}; a network file is text"))?;
-    if text.len() > most {
-        return Err(format!("-: is longer than {most} bytes; a network file cannot be that long"));
-    }
+    let text = read(Path::new("-"), "network file").map_err(|reason| format!("-: {reason}"))?;
     let include = |name: &str| disk::read(Path::new(name), disk::MOST_BYTES);
     Ok(file::parse("-", &text, &include))
 }

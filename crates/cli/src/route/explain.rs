@@ -64,7 +64,8 @@ fn databases(path: &Path) -> BTreeMap<BusIndex, Rc<Database>> {
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     let include = |included: &str| read_bytes(&folder.join(included));
-    read(path).map_or_else(|_| BTreeMap::new(), |text| file::databases("", &text, &include))
+    read(path, "rule file")
+        .map_or_else(|_| BTreeMap::new(), |text| file::databases("", &text, &include))
 }
 
 fn bus(table: &Table, name: &str) -> Result<BusIndex, String> {

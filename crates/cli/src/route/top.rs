@@ -57,14 +57,14 @@ pub(super) fn run(args: &TopArgs) -> Answer {
     // Where no handler can be set, a signal ends the program and the terminal stays as it is.
     let _ = ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed));
     let is_coloured = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let mut state = State::new(is_coloured);
+    let mut state = State { is_coloured, ..State::default() };
     // This also sees to it that the terminal is restored if something panics.
     let mut terminal = ratatui::try_init()
         .map_err(|error| format!("this terminal cannot be used: {error}; check TERM"))?;
     let shown = show(&mut terminal, &mut state, &snapshots);
     ratatui::restore();
     shown?;
-    if let Some(news) = state.end() {
+    if let Some(news) = &state.end {
         say!("{news}");
     }
     Ok(true)
@@ -96,13 +96,13 @@ fn show(
     let fail = |error: io::Error| format!("the terminal does not answer: {error}");
     let mut is_new = true;
     while !STOP.load(Ordering::Relaxed) {
-        while !state.is_over() {
+        while state.end.is_none() {
             match snapshots.try_recv() {
-                Ok(Ok(snapshot)) => state.take(snapshot),
-                Ok(Err(error)) => state.ended(describe(error)),
+                Ok(Ok(snapshot)) => state.overview.take(snapshot),
+                Ok(Err(error)) => state.end = Some(describe(error)),
                 Err(mpsc::TryRecvError::Empty) => break,
                 Err(mpsc::TryRecvError::Disconnected) => {
-                    state.ended("the gateway has stopped".into());
+                    state.end = Some("the gateway has stopped".into());
                 }
             }
             is_new = true;

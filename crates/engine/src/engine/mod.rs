@@ -2,6 +2,7 @@
 //! clock and cannot fail.
 
 mod firing;
+mod hops;
 mod succession;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::extension::pace::State;
 use crate::program::{JobIndex, Match, Program};
 use crate::table::BusIndex;
 use firing::Firing;
+pub use hops::{Hop, Hops};
 pub use succession::Succession;
 
 /// What travels with a frame through one host, from interface to interface.

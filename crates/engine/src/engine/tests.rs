@@ -81,6 +81,51 @@ fn hops_are_limited_by_the_table_and_by_the_rule() {
     assert_eq!(engine.counters().jobs()[0].refused(Cause::HopLimit), 1);
 }
 
+/// From `A` over `B` to `C`, each copy echoed.
+fn echoed() -> Table {
+    let echoing = |name: &str, from, to| Rule { echo: true, ..Rule::new(name, from, to) };
+    let rules = vec![echoing("on", B, C), echoing("in", A, B), Rule::new("back", C, A)];
+    Table { max_hops: 3, ..table(rules) }
+}
+
+#[test]
+fn copies_that_are_echoed_come_back_until_none_does() {
+    let follow = |limit, takes: fn(BusIndex) -> bool| {
+        let mut engine = Engine::new(&Table { max_hops: limit, ..echoed() });
+        let (mut seen, mut hops) = (Vec::new(), Hops::default());
+        let frame = "123#".parse().unwrap();
+        engine.follow(Nanos::ZERO, A, &frame, &mut hops, &mut |copy: Forward<'_>| {
+            seen.push((copy.to, copy.passage.hops));
+            if takes(copy.to) { Outcome::Handled } else { Outcome::Refused(Cause::Down) }
+        });
+        assert!(hops.is_empty());
+        let count = |cause| engine.counters().jobs().iter().map(|job| job.refused(cause)).sum();
+        let refused: [u64; 2] = [count(Cause::HopLimit), count(Cause::Returning)];
+        (seen, refused)
+    };
+    assert_eq!(follow(3, |_| true), (vec![(B, 1), (C, 2)], [0, 1]));
+    assert_eq!(follow(1, |_| true), (vec![(B, 1)], [1, 0]));
+    // What did not go out does not come back.
+    assert_eq!(follow(3, |_| false), (vec![(B, 1)], [0, 0]));
+}
+
+#[test]
+fn copies_that_come_back_have_a_bound() {
+    let doubling = Rule { echo: true, allow_return: true, to: vec![A, A], ..Rule::new("", A, A) };
+    let mut engine = Engine::new(&Table { max_hops: 12, ..table(vec![doubling]) });
+    let (mut sent, mut hops) = (0, Hops::default());
+    let frame = "123#".parse().unwrap();
+    engine.follow(Nanos::ZERO, A, &frame, &mut hops, &mut |_: Forward<'_>| {
+        sent += 1;
+        Outcome::Handled
+    });
+    let jobs = engine.counters().jobs();
+    let refused: u64 = jobs.iter().map(|job| job.refused(Cause::QueueFull)).sum();
+    assert_eq!(sent, jobs.iter().map(|job| job.handled).sum::<u64>());
+    // After ten passes 1,024 wait: for each that leaves, one of its two copies has room.
+    assert_eq!((sent, refused), (2_046 + 2 * 1_024, 2 * 1_024));
+}
+
 #[test]
 fn every_limit_of_hops_has_a_meaning() {
     for (max_hops, limit, left_behind) in [(255, 1, 255), (255, 255, 1), (3, 2, 2), (3, 255, 0)] {

@@ -2,13 +2,11 @@
 //! virtual buses if they say so, or why there are none. What arrives is held against it, frame by
 //! frame.
 
-use std::collections::VecDeque;
-
 use candor_causes::Cause;
 use candor_engine::counters::Outcome;
 use candor_engine::program::JobIndex;
 use candor_engine::{BusIndex, Table};
-use candor_engine::{Egress, Engine, Forward, Passage};
+use candor_engine::{Egress, Engine, Forward, Hops};
 use candor_network::Bus;
 use candor_protocol::order::Gateway;
 use candor_time::Nanos;
@@ -17,25 +15,26 @@ use candor_wire::can::Frame;
 use crate::experiment::CanGateway;
 
 /// Knows what should arrive.
-pub(super) enum Expected<'a> {
+pub(super) enum Expected {
     /// What was sent.
     Same,
     /// What the rules make of it.
-    Rules(Box<Rules<'a>>),
+    Rules(Box<Rules>),
     /// Nobody knows: the gateway is somebody's own.
     Unknown,
 }
 
 /// Rules that a gateway follows.
-pub(super) struct Rules<'a> {
-    table: &'a Table,
+pub(super) struct Rules {
     engine: Engine,
+    hops: Hops,
     source: BusIndex,
     target: BusIndex,
+    refuses_others: bool,
 }
 
-impl<'a> Expected<'a> {
-    pub(super) fn new(can: &'a CanGateway, gateway: &Gateway) -> Self {
+impl Expected {
+    pub(super) fn new(can: &CanGateway, gateway: &Gateway) -> Self {
         match gateway {
             Gateway::None | Gateway::Reader | Gateway::ReadWrite => Self::Same,
             Gateway::Command(_) | Gateway::Slave => Self::Unknown,
@@ -82,26 +81,19 @@ impl Fate {
     }
 }
 
-impl<'a> Rules<'a> {
-    fn new(table: &'a Table, buses: &[Bus]) -> Option<Self> {
+impl Rules {
+    fn new(table: &Table, buses: &[Bus]) -> Option<Self> {
         let [source, target] = buses else { return None };
         let (source, target) = (table.bus(&source.name)?, table.bus(&target.name)?);
-        Some(Self { table, engine: Engine::new(table), source, target })
+        let (engine, hops) = (Engine::new(table), Hops::default());
+        Some(Self { engine, hops, source, target, refuses_others: table.refuses_others })
     }
 
     fn fate(&mut self, now: Nanos, sent: &Frame) -> Fate {
-        let mut way = Way {
-            table: self.table,
-            target: self.target,
-            hops: VecDeque::from([(self.source, *sent, Passage::received_on(self.source))]),
-            copies: Vec::new(),
-            refused: None,
-            is_matched: false,
-        };
-        while let Some((bus, frame, passage)) = way.hops.pop_front() {
-            self.engine.handle(now, bus, &frame, passage, &mut way);
-        }
-        let no_rule = match (way.is_matched, self.table.refuses_others) {
+        let mut way =
+            Way { target: self.target, copies: Vec::new(), refused: None, is_matched: false };
+        self.engine.follow(now, self.source, sent, &mut self.hops, &mut way);
+        let no_rule = match (way.is_matched, self.refuses_others) {
             (true, _) => Cause::NoFurtherRule,
             (false, true) => Cause::NotAllowed,
             (false, false) => Cause::NoRule,
@@ -115,25 +107,17 @@ impl<'a> Rules<'a> {
 }
 
 /// Follows a frame through the rules.
-struct Way<'a> {
-    table: &'a Table,
+struct Way {
     target: BusIndex,
-    hops: VecDeque<(BusIndex, Frame, Passage)>,
     copies: Vec<Frame>,
     refused: Option<Cause>,
     is_matched: bool,
 }
 
-impl Egress for Way<'_> {
+impl Egress for Way {
     fn forward(&mut self, copy: Forward<'_>) -> Outcome {
         self.is_matched = true;
-        let bus = self.table.buses.get(usize::from(copy.to.0));
-        if bus.is_some_and(|bus| bus.is_virtual) {
-            // A virtual bus gives back what is sent with echo, and nothing else.
-            if copy.echo {
-                self.hops.push_back((copy.to, *copy.frame, copy.passage));
-            }
-        } else if copy.to == self.target {
+        if copy.to == self.target {
             self.copies.push(*copy.frame);
         }
         Outcome::Handled

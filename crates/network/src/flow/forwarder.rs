@@ -4,11 +4,12 @@
 //! range, `rate`, `every`, `on_change`. Rules forward as if all of that let each frame pass. What depends on
 //! the identifier, the length and the kind of the frame stays as it is: these are known.
 
+use candor_causes::Cause;
 use candor_engine::counters::Outcome;
 use candor_engine::extension::action::{Place, Signal};
 use candor_engine::extension::payload::Bytes;
 use candor_engine::extension::{Action, Pace};
-use candor_engine::{BusIndex, Engine, Forward, Passage, Rule, Table};
+use candor_engine::{BusIndex, Engine, Forward, Hops, Rule, Table};
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 
@@ -26,6 +27,7 @@ pub(super) struct Copy {
 /// A gateway's engine, and which bus of the network each of its buses is.
 pub(super) struct Forwarder {
     engine: Engine,
+    hops: Hops,
     /// By bus of the gateway; `None` for those inside of it.
     buses: Vec<Option<usize>>,
 }
@@ -35,7 +37,7 @@ impl Forwarder {
         let mut table: Table = gateway.rules.clone();
         table.rules.iter_mut().for_each(forward_the_most);
         let buses = table.buses.iter().map(|bus| network.bus(&bus.name)).collect();
-        Self { engine: Engine::new(&table), buses }
+        Self { engine: Engine::new(&table), hops: Hops::default(), buses }
     }
 
     /// The copies of a frame that came from a bus of the network. Each, also one that stays inside of the
@@ -49,28 +51,22 @@ impl Forwarder {
         let mut copies = Vec::new();
         let own = (0..).map(BusIndex).zip(&self.buses).find(|(_, place)| **place == Some(bus));
         let Some((own, _)) = own else { return Ok(copies) };
-        // What is sent with `echo` comes back to the gateway, on a bus inside of it and on any other. The
-        // limit of hops ends this.
-        let mut waiting = vec![(own, *frame, Passage::received_on(own))];
-        while let Some((bus, frame, passage)) = waiting.pop() {
-            let mut made = Vec::new();
-            self.engine.handle(Nanos::ZERO, bus, &frame, passage, &mut |copy: Forward<'_>| {
-                made.push((copy.job, copy.to, *copy.frame, copy.passage, copy.echo));
-                Outcome::Handled
-            });
-            for (job, to, frame, passage, is_echoed) in made {
-                let job = self.engine.program().jobs().get(job.0 as usize);
-                let rule = job.map_or(0, |job| job.rule_index as usize);
-                *budget = budget.checked_sub(1).ok_or(rule)?;
-                if let Some(Some(bus)) = self.buses.get(usize::from(to.0)).copied() {
-                    copies.push(Copy { bus, frame, rule });
-                }
-                if is_echoed {
-                    waiting.push((to, frame, passage));
-                }
+        let Self { engine, hops, buses } = self;
+        let mut one_more = None;
+        // The limit of hops ends this.
+        engine.follow(Nanos::ZERO, own, frame, hops, &mut |copy: Forward<'_>| {
+            let rule = copy.found.rule() as usize;
+            let Some(left) = budget.checked_sub(1) else {
+                one_more.get_or_insert(rule);
+                return Outcome::Refused(Cause::QueueFull);
+            };
+            *budget = left;
+            if let Some(Some(bus)) = buses.get(usize::from(copy.to.0)).copied() {
+                copies.push(Copy { bus, frame: *copy.frame, rule });
             }
-        }
-        Ok(copies)
+            Outcome::Handled
+        });
+        one_more.map_or(Ok(copies), Err)
     }
 }
 

@@ -34,16 +34,21 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
 /// # Errors
 /// It cannot be read, is too long or is not UTF-8: a sentence that begins with its name.
 pub fn read_text(path: &Path, kind: &str) -> Result<String, String> {
-    let name = path.display();
-    let bytes = read(path, MAX_BYTES as u64 + 1).map_err(|reason| format!("{name}: {reason}"))?;
+    let text = read(path, MAX_BYTES as u64 + 1).and_then(|bytes| text(bytes, kind));
+    text.map_err(|reason| format!("{}: {reason}", path.display()))
+}
+
+/// What was read of a file of TOML, one byte more than it may have at most. `kind` is what such files are called.
+///
+/// # Errors
+/// It is too long or is not UTF-8, without its name.
+pub fn text(bytes: Vec<u8>, kind: &str) -> Result<String, String> {
     if bytes.len() > MAX_BYTES {
-        return Err(format!(
-            "{name}: is longer than {MAX_BYTES} bytes; a {kind} cannot be that long"
-        ));
+        return Err(format!("is longer than {MAX_BYTES} bytes; a {kind} cannot be that long"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let byte = error.utf8_error().valid_up_to();
-        format!("{name}: byte {byte} is not UTF-8; a {kind} is text")
+        format!("byte {byte} is not UTF-8; a {kind} is text")
     })
 }
 

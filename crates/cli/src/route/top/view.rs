@@ -26,8 +26,8 @@ const GAUGE: usize = 8;
 
 pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
     let area = frame.area();
-    let Some(snapshot) = &state.snapshot else {
-        let text = state.end().unwrap_or("waiting for the gateway");
+    let Some(snapshot) = state.overview.snapshot() else {
+        let text = state.end.as_deref().unwrap_or("waiting for the gateway");
         frame.render_widget(Paragraph::new(text), area);
         return;
     };
@@ -39,7 +39,7 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
     };
     let [title, news, ports, _, rules, _, latencies, keys] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(u16::from(snapshot.rejected.is_some() || state.is_over())),
+        Constraint::Length(u16::from(snapshot.rejected.is_some() || state.end.is_some())),
         Constraint::Length(ports),
         Constraint::Length(1),
         Constraint::Min(0),
@@ -50,7 +50,7 @@ pub(super) fn draw(state: &State, frame: &mut Frame<'_>) {
     .areas(area);
     let view = View { state };
     view.title(frame, title);
-    if let Some(text) = state.end().map(str::to_owned).or_else(|| rejected(snapshot)) {
+    if let Some(text) = state.end.clone().or_else(|| rejected(snapshot)) {
         frame.render_widget(Paragraph::new(text).style(view.loud()), news);
     }
     view.ports(frame, ports, &snapshot.ports, &snapshot.rules);
@@ -77,8 +77,8 @@ impl View<'_> {
     }
 
     fn title(&self, frame: &mut Frame<'_>, area: Rect) {
-        let Some(snapshot) = &self.state.snapshot else { return };
-        let paused = if self.state.is_paused { "  PAUSED" } else { "" };
+        let Some(snapshot) = self.state.overview.snapshot() else { return };
+        let paused = if self.state.overview.is_paused { "  PAUSED" } else { "" };
         let right = format!(
             "pid {}  up {}  change {}{paused}",
             snapshot.pid,
@@ -110,7 +110,7 @@ impl View<'_> {
         rules: &[RuleSnapshot],
     ) {
         let row = |(index, port): (usize, &PortSnapshot)| {
-            let rates = self.state.port_rates(index);
+            let rates = self.state.overview.port_rates(index);
             let is_narrow = area.width < 100;
             let name = if is_narrow { port.bus.clone() } else { port_title(port) };
             let name = Cell::from(name);
@@ -198,7 +198,7 @@ impl View<'_> {
     }
 
     fn rules(&self, frame: &mut Frame<'_>, area: Rect) {
-        let rules = self.state.rules();
+        let rules = self.state.overview.rules();
         let shown = usize::from(area.height.saturating_sub(1));
         let first = self.state.scrolled.min(rules.len().saturating_sub(shown));
         let row = |(rule, rates): &(&RuleSnapshot, _)| {
@@ -225,7 +225,7 @@ impl View<'_> {
             Constraint::Length(9),
             Constraint::Fill(5),
         ];
-        let all = self.state.snapshot.as_ref().map_or(0, |snapshot| snapshot.rules.len());
+        let all = self.state.overview.snapshot().map_or(0, |snapshot| snapshot.rules.len());
         let title = if rules.len() == all {
             format!("RULE ({})", thousands(all as u64))
         } else {
@@ -253,7 +253,7 @@ impl View<'_> {
                 let text = if latency.count > 0 { duration(ns as f64) } else { "-".into() };
                 right(text)
             };
-            let history = self.state.history(&latency.from, &latency.to, room);
+            let history = self.state.overview.history(&latency.from, &latency.to, room);
             Row::new([
                 Cell::from(format!("{} > {}", latency.from, latency.to)),
                 time(latency.p50_ns),
@@ -286,16 +286,16 @@ impl View<'_> {
     fn keys(&self, frame: &mut Frame<'_>, area: Rect) {
         let state = self.state;
         let text = if state.is_typing {
-            format!("filter: {}_   (enter keeps it, esc clears it)", state.filter)
+            format!("filter: {}_   (enter keeps it, esc clears it)", state.overview.filter)
         } else {
-            let filter = match state.filter.as_str() {
+            let filter = match state.overview.filter.as_str() {
                 "" => "filter".to_owned(),
                 filter => format!("filter \"{filter}\""),
             };
-            let space = if state.is_paused { "resumes" } else { "pauses" };
+            let space = if state.overview.is_paused { "resumes" } else { "pauses" };
             format!(
                 "q quits  s sorts ({})  / {filter}  space {space}  arrows scroll",
-                state.sort.title()
+                state.overview.sort.title()
             )
         };
         let style = Style::new().add_modifier(Modifier::DIM);
@@ -417,8 +417,8 @@ mod tests {
     }
 
     fn state(is_coloured: bool) -> State {
-        let mut state = State::new(is_coloured);
-        (100..140).for_each(|second| state.take(snapshot(second)));
+        let mut state = State { is_coloured, ..State::default() };
+        (100..140).for_each(|second| state.overview.take(snapshot(second)));
         state
     }
 
@@ -468,11 +468,11 @@ mod tests {
         press(&mut filtered, "s/RULE 1");
         golden("top-filter-80x24.txt", &filtered, 80, 24);
         press(&mut filtered, "\n vvv");
-        filtered.take(snapshot(999));
+        filtered.overview.take(snapshot(999));
         golden("top-paused-80x24.txt", &filtered, 80, 24);
-        let mut first = State::new(true);
-        first.take(snapshot(1));
-        first.ended("the gateway has stopped".into());
+        let mut first = State { is_coloured: true, ..State::default() };
+        first.overview.take(snapshot(1));
+        first.end = Some("the gateway has stopped".into());
         golden("top-ended-60x16.txt", &first, 60, 16);
     }
 
@@ -482,7 +482,7 @@ mod tests {
         for (width, height) in [(1, 1), (3, 2), (10, 40), (400, 5), (80, 8)] {
             picture(&state, width, height);
         }
-        picture(&State::new(true), 80, 24);
+        picture(&State { is_coloured: true, ..State::default() }, 80, 24);
     }
 
     /// The style of the first cell of `text`.
@@ -516,7 +516,7 @@ mod tests {
     #[test]
     fn keys_do_what_they_say() {
         let mut state = state(true);
-        let first = |state: &State| state.rules()[0].0.rule.clone();
+        let first = |state: &State| state.overview.rules()[0].0.rule.clone();
         // By rate: 5 has 1,000 refused per second.
         assert_eq!(first(&state), "rule 5");
         press(&mut state, "ss");
@@ -526,10 +526,10 @@ mod tests {
         press(&mut state, "vvv^");
         assert_eq!(state.scrolled, 2);
         press(&mut state, "/q^");
-        assert_eq!((state.filter.as_str(), state.scrolled), ("q", 0));
-        assert_eq!(state.rules().len(), 1, "by cause: queue_full");
+        assert_eq!((state.overview.filter.as_str(), state.scrolled), ("q", 0));
+        assert_eq!(state.overview.rules().len(), 1, "by cause: queue_full");
         press(&mut state, "\u{1b}");
-        assert_eq!(state.rules().len(), 30);
+        assert_eq!(state.overview.rules().len(), 30);
         press(&mut state, &"v".repeat(100));
         assert_eq!(state.scrolled, 29);
         let quit = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
@@ -545,9 +545,5 @@ mod tests {
         assert_eq!(sparkline(&[Some(0), Some(35), None, Some(70)]), "▁▄·█");
         assert_eq!(sparkline(&[Some(0), Some(0)]), "▁▁");
         assert_eq!(sparkline(&[Some(u64::MAX), Some(1)]), "█▁");
-        let state = state(true);
-        assert_eq!(state.history("powertrain", "body", 3).len(), 3);
-        assert_eq!(state.history("powertrain", "body", 1_000).len(), 40);
-        assert_eq!(state.history("nowhere", "body", 1_000), []);
     }
 }

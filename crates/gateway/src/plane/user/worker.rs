@@ -3,27 +3,24 @@
 //! Each bus has an engine of its own, so that what rules remember belongs to one lock, which only
 //! its worker wants, but for frames that come back from a virtual bus, and for a change of rules.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use candor_causes::Cause;
 use candor_engine::BusIndex;
 use candor_engine::counters::{Counters, Outcome};
-use candor_engine::{Egress, Engine, Forward, Passage};
+use candor_engine::{Egress, Engine, Forward, Hop, Hops, Passage};
 use candor_linux::clock;
 use candor_linux::wake::Sleeper;
 use candor_port::{Progress, Received, Receiver, ReceiverCounters, Until};
 use candor_time::{Instant, Monotonic, Nanos};
-use candor_wire::can::{Frame, Kind};
+use candor_wire::can::Kind;
 
 use super::circle::Circle;
 use super::latency::{Arrival, Latency};
 use super::output::{OutgoingCopy, Output};
 use crate::lock::lock;
 
-/// Copies that may wait for the rules of virtual buses: more than one frame becomes, usually.
-const MOST_HOPS: usize = 1_024;
 /// How long a worker waits before it looks whether its port works again.
 const RETRY: Nanos = Nanos::from_millis(100);
 
@@ -190,15 +187,6 @@ impl LiveBus {
     }
 }
 
-/// A frame on a virtual bus.
-struct Hop {
-    live_bus: Arc<LiveBus>,
-    bus: BusIndex,
-    generation: u64,
-    frame: Frame,
-    passage: Passage,
-}
-
 /// The way out for the copies of one frame.
 struct Copies<'a> {
     routes: &'a Routes,
@@ -206,7 +194,6 @@ struct Copies<'a> {
     arrival: Option<Arrival>,
     /// The frame goes round, and that is to end here.
     is_to_stop: bool,
-    hops: &'a mut VecDeque<Hop>,
     /// Destinations that got a copy, as bits of their indices modulo 64.
     touched: &'a mut u64,
 }
@@ -220,11 +207,8 @@ impl Egress for Copies<'_> {
             return Outcome::Refused(Cause::Down);
         };
         let Some(output) = &live_bus.output else { return Outcome::Refused(Cause::Down) };
-        if copy.echo && self.hops.len() == MOST_HOPS {
-            // Nobody's rules would see it: that is no way to lose a frame.
-            return Outcome::Refused(Cause::QueueFull);
-        }
-        let outcome = output.send(OutgoingCopy {
+        *self.touched |= 1 << (copy.to.0 % 64);
+        output.send(OutgoingCopy {
             frame: copy.frame,
             echo: copy.echo,
             job: copy.job,
@@ -232,20 +216,7 @@ impl Egress for Copies<'_> {
             arrival: self.arrival,
             latency: self.routes.latency(copy.passage.origin, copy.to),
             deadline: copy.deadline,
-        });
-        *self.touched |= 1 << (copy.to.0 % 64);
-        let went_out = !matches!(outcome, Outcome::Refused(_));
-        if copy.echo && went_out {
-            // What this machine sends with echo the rules of that bus see too.
-            self.hops.push_back(Hop {
-                live_bus: Arc::clone(live_bus),
-                bus: copy.to,
-                generation: self.routes.generation,
-                frame: *copy.frame,
-                passage: copy.passage,
-            });
-        }
-        outcome
+        })
     }
 }
 
@@ -282,7 +253,8 @@ pub(crate) enum Stamps {
 /// What a worker makes of each frame.
 struct Forwarder {
     live_bus: Arc<LiveBus>,
-    hops: VecDeque<Hop>,
+    /// With where copies went when they were made.
+    hops: Hops<Arc<Routes>>,
     stamps: Stamps,
     loops: Loops,
     circle: Option<Circle>,
@@ -321,11 +293,10 @@ impl Forwarder {
             counters,
             arrival,
             is_to_stop: is_round && self.loops == Loops::Stopped,
-            hops: &mut self.hops,
             touched: &mut self.touched,
         };
-        let passage = Passage::received_on(*bus);
-        engine.handle(now, *bus, &received.frame, passage, &mut copies);
+        let (frame, passage) = (&received.frame, Passage::received_on(*bus));
+        engine.handle(now, *bus, frame, passage, &mut self.hops.echo(routes, &mut copies));
         if self.touched != 0 && self.routes.is_none() {
             self.routes = Some(Arc::clone(routes));
         }
@@ -338,28 +309,23 @@ impl Forwarder {
     /// Lets the rules of other buses see what was sent there with echo.
     #[inline(never)]
     fn follow(&mut self, arrival: Option<Arrival>) {
-        while let Some(hop) = self.hops.pop_front() {
-            let mut guard = lock(&hop.live_bus.rules);
-            let Some(rules) = &mut *guard else { continue };
+        self.hops.follow(|Hop { bus: earlier, frame, passage, tag }, hops| {
+            let Some(live_bus) = tag.buses.get(usize::from(earlier.0)) else { return };
+            let mut guard = lock(&live_bus.rules);
+            let Some(rules) = &mut *guard else { return };
             let now = clock::now::<Monotonic>().since(Instant::ZERO);
             let BusRules { engine, counters, bus, routes, .. } = rules;
-            let is_same = routes.generation == hop.generation;
+            let is_same = routes.generation == tag.generation;
             let passage = match is_same {
-                true => hop.passage,
+                true => passage,
                 // Buses may be counted in another way by now.
-                false => Passage { origin: *bus, hops: hop.passage.hops },
+                false => Passage { origin: *bus, hops: passage.hops },
             };
-            debug_assert!(!is_same || *bus == hop.bus);
-            let mut copies = Copies {
-                routes,
-                counters,
-                arrival,
-                is_to_stop: false,
-                hops: &mut self.hops,
-                touched: &mut self.touched,
-            };
-            engine.handle(now, *bus, &hop.frame, passage, &mut copies);
-        }
+            debug_assert!(!is_same || *bus == earlier);
+            let mut copies =
+                Copies { routes, counters, arrival, is_to_stop: false, touched: &mut self.touched };
+            engine.handle(now, *bus, &frame, passage, &mut hops.echo(routes, &mut copies));
+        });
     }
 
     /// Whether frames that go round are counted anew as soon as nothing waits.
@@ -389,7 +355,7 @@ impl Worker {
         live_bus.adopt(&*receiver);
         let mut forwarder = Forwarder {
             live_bus: Arc::clone(&live_bus),
-            hops: VecDeque::with_capacity(MOST_HOPS),
+            hops: Hops::default(),
             stamps,
             loops,
             circle: (loops != Loops::Ignored).then(Circle::new),
