@@ -49,7 +49,7 @@ pub(super) fn run(args: &CaptureArgs) -> Answer {
         ));
     }
     let capture = Capture { network: &network, link, cycles: args.cycles, seed: args.seed };
-    let frames = capture.write(&mut writer, &catch_signals()).map_err(|it| it.to_string())?;
+    let frames = capture.write(&mut writer, catch_signals()).map_err(|it| it.to_string())?;
     let Some(frames) = frames else {
         return Err(format!("{}: interrupted, and not written", args.capture.display()));
     };

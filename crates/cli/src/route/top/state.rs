@@ -59,7 +59,7 @@ impl State {
                 self.overview.filter.pop();
             }
             KeyCode::Char(c) if self.overview.filter.chars().count() < MAX_FILTER => {
-                self.overview.filter.push(c)
+                self.overview.filter.push(c);
             }
             _ => {}
         }
