@@ -1,8 +1,8 @@
 //! `candor lab`: experiments, their results, the report, and claims about them. One file per command.
 
-mod claims;
-mod compare;
-mod coverage;
+pub(crate) mod claims;
+pub(crate) mod compare;
+pub(crate) mod coverage;
 mod list;
 mod messages;
 mod overview;

@@ -15,9 +15,6 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Answer;
-use crate::json::lab::available::AvailableKernel;
-use crate::json::lab::cached::CachedKernel;
-use crate::json::lab::kernel::FetchedKernel;
 use crate::json::{line, lines};
 use crate::output::{print, table};
 use crate::progress::{catch_interrupt, is_interrupted};
@@ -144,8 +141,7 @@ fn list(arguments: &Kernels) -> Answer {
     }
     let available = available.unwrap_or_default();
     if arguments.json {
-        let available = lines(available.iter().map(available_object))?;
-        print(&format!("{available}{}", lines(cached.iter().map(cached_object))?))?;
+        print(&(lines(&available)? + &lines(&cached)?))?;
     } else {
         print(&overview(&available, &cached))?;
         say!("the cache is {}", cache.folder().display());
@@ -156,32 +152,6 @@ fn list(arguments: &Kernels) -> Answer {
         is_sound = false;
     }
     Ok(is_sound)
-}
-
-fn available_object(available: &Available) -> AvailableKernel<'_> {
-    AvailableKernel {
-        download_bytes: available.size,
-        is_rt: available.is_rt,
-        kernel: available.spec().to_string(),
-        release: &available.release,
-        series: &available.series,
-        suite: &available.suite,
-        version: &available.version,
-    }
-}
-
-fn cached_object(cached: &Cached) -> CachedKernel<'_> {
-    let kernel = cached.kernel.as_ref().ok();
-    CachedKernel {
-        bytes: cached.size,
-        damage: cached.kernel.as_ref().err().map(ToString::to_string),
-        folder: cached.folder.display().to_string(),
-        kernel: &cached.name,
-        package: kernel.and_then(|kernel| kernel.package.as_deref()),
-        release: kernel.map(|kernel| &*kernel.release),
-        sha256: kernel.map(|kernel| &*kernel.sha256),
-        suite: kernel.and_then(|kernel| kernel.suite.as_deref()),
-    }
 }
 
 /// Two tables: what there is, and what is here.
@@ -247,7 +217,7 @@ fn fetch(arguments: &Fetch) -> Answer {
             bar.clear();
             fetched.map_err(text)?;
         }
-        print(&if arguments.json { line(&kernel_object(&kernel))? } else { sentence(&kernel) })?;
+        print(&if arguments.json { line(&kernel)? } else { sentence(&kernel) })?;
     }
     bar.finish();
     Ok(true)
@@ -257,19 +227,6 @@ fn sentence(kernel: &Kernel) -> String {
     let package = kernel.package.as_deref().unwrap_or("own build");
     let suite = kernel.suite.as_ref().map_or(String::new(), |suite| format!(", {suite}"));
     format!("{}: {} ({package}{suite})\n", kernel.name, kernel.release)
-}
-
-fn kernel_object(kernel: &Kernel) -> FetchedKernel<'_> {
-    FetchedKernel {
-        image: kernel.image.display().to_string(),
-        kernel: &kernel.name,
-        modules: kernel.modules.display().to_string(),
-        package: kernel.package.as_deref(),
-        release: &kernel.release,
-        sha256: &kernel.sha256,
-        suite: kernel.suite.as_deref(),
-        system_map: kernel.system_map.as_ref().map(|path| path.display().to_string()),
-    }
 }
 
 /// A bar over the bytes of one package after the other.

@@ -55,6 +55,17 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Kernel,
+        Self::Machine,
+        Self::Reports,
+        Self::Headers,
+        Self::Compiler,
+        Self::Driver,
+        Self::Lists,
+    ];
+
     /// As it is written in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -84,6 +95,9 @@ pub enum Stale {
 }
 
 impl Stale {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Qemu, Self::Kernel, Self::Candor, Self::Unfinished];
+
     /// As it is written in tables.
     #[must_use]
     pub const fn name(self) -> &'static str {

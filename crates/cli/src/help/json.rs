@@ -134,18 +134,16 @@ fn add_fields(schema: &Value, depth: usize, rows: &mut Vec<(String, String, Stri
 
 /// The object that a field is or holds: in a list, or if it is not null.
 fn below(field: &Value) -> &Value {
-    let choices = field["anyOf"].as_array().into_iter().flatten();
-    let parts = choices.chain([&field["items"], &field["additionalProperties"]]);
-    let held = parts.filter(|part| part.is_object()).map(below);
-    held.into_iter().find(|part| part["properties"].is_object()).unwrap_or(field)
+    let parts = [&field["items"], &field["additionalProperties"]].into_iter();
+    let mut held = parts.filter(|part| part.is_object()).map(below);
+    held.find(|part| part["properties"].is_object()).unwrap_or(field)
 }
 
 /// The type of a field in plain words.
 fn words(schema: &Value) -> String {
-    let types: Vec<String> = match (&schema["anyOf"], &schema["type"]) {
-        (Value::Array(choices), _) => choices.iter().map(words).collect(),
-        (_, Value::Array(types)) => types.iter().flat_map(|name| word(name, schema)).collect(),
-        (_, name) => word(name, schema),
+    let types: Vec<String> = match &schema["type"] {
+        Value::Array(types) => types.iter().flat_map(|name| word(name, schema)).collect(),
+        name => word(name, schema),
     };
     match types.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),

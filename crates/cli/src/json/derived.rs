@@ -112,6 +112,7 @@ macro_rules! derived {
     )+};
 }
 
+#[cfg(feature = "lab")]
 pub(super) use derived;
 
 derived! {

@@ -1,79 +1,431 @@
-//! The objects of the laboratory: of `candor lab` and `candor vm`.
+//! What `candor lab` and `candor vm` print.
 
-pub(crate) mod available;
-pub(crate) mod cache;
-pub(crate) mod cached;
-pub(crate) mod changed;
-pub(crate) mod claim;
-pub(crate) mod claim_group;
-pub(crate) mod claims_verdict;
-pub(crate) mod compare_verdict;
-pub(crate) mod compared_function;
-pub(crate) mod coverage;
-pub(crate) mod coverage_total;
-pub(crate) mod experiment;
 pub(crate) mod figure;
-pub(crate) mod kernel;
 pub(crate) mod message;
-pub(crate) mod note;
-pub(crate) mod place;
-pub(crate) mod profiled_function;
-pub(crate) mod range;
-pub(crate) mod removed;
 pub(crate) mod result;
-pub(crate) mod unpaired;
 pub(crate) mod words;
 
-use super::Entry;
-use super::derived::derived;
+use std::collections::BTreeMap;
 
-/// Every object of the laboratory.
-pub(super) static OBJECTS: &[Entry] = &[
-    Entry::new::<claim::JudgedClaim<'_>>(),
-    Entry::new::<claim_group::ClaimGroup<'_>>(),
-    Entry::new::<claims_verdict::ClaimsVerdict>(),
-    Entry::new::<changed::Changed<'_>>(),
-    Entry::new::<figure::ComparedFigure<'_>>(),
-    Entry::new::<range::ComparedRange<'_>>(),
-    Entry::new::<compared_function::ComparedFunction<'_>>(),
-    Entry::new::<unpaired::Unpaired<'_>>(),
-    Entry::new::<note::Note<'_>>(),
-    Entry::new::<compare_verdict::CompareVerdict>(),
-    Entry::new::<experiment::ListedExperiment<'_>>(),
-    Entry::new::<coverage::Covered<'_>>(),
-    Entry::new::<coverage_total::CoveredInAll<'_>>(),
-    Entry::new::<message::MessageResult<'_>>(),
-    Entry::new::<place::Place<'_>>(),
-    Entry::new::<profiled_function::ProfiledFunction<'_>>(),
-    Entry::new::<result::ExperimentResult<'_>>(),
-    Entry::new::<cache::CacheFolder<'_>>(),
-    Entry::new::<removed::RemovedFolder<'_>>(),
-    Entry::new::<kernel::FetchedKernel<'_>>(),
-    Entry::new::<available::AvailableKernel<'_>>(),
-    Entry::new::<cached::CachedKernel<'_>>(),
-];
+use candor_lab::Experiment;
+use candor_lab::claims::Agreement;
+use candor_lab::compare::{
+    self, Allowance, Changed, Comparison, FunctionChange, Ranges, Trend, Verdict,
+};
+use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, TRAFFICS};
+use candor_lab::experiment::Testbed;
+use candor_lab::group::Range;
+use candor_lab::vm::Breakdown;
+use candor_lat::Metric;
+use candor_lat::section::Unit;
+use candor_vm::Function;
+use candor_vm::clean::{self, Piece, Stale};
+use candor_vm::kernel::{Available, Cached, Kernel};
+
+use super::derived::derived;
+use super::table::objects;
+use super::value::{word, words};
+use crate::lab::claims::{Counts, Judged};
+use crate::lab::compare::agrees;
+use crate::lab::coverage::{CONDITIONS, missing, missing_by_load, missing_by_traffic};
+use crate::{Answer, exit_status};
 
 derived! {
-    claim::JudgedClaim<'_>,
-    claim_group::ClaimGroup<'_>,
-    claims_verdict::ClaimsVerdict,
-    changed::Changed<'_>,
     figure::ComparedFigure<'_>,
-    range::ComparedRange<'_>,
-    compared_function::ComparedFunction<'_>,
-    unpaired::Unpaired<'_>,
-    note::Note<'_>,
-    compare_verdict::CompareVerdict,
-    experiment::ListedExperiment<'_>,
-    coverage::Covered<'_>,
-    coverage_total::CoveredInAll<'_>,
     message::MessageResult<'_>,
-    place::Place<'_>,
-    profiled_function::ProfiledFunction<'_>,
     result::ExperimentResult<'_>,
-    cache::CacheFolder<'_>,
-    removed::RemovedFolder<'_>,
-    kernel::FetchedKernel<'_>,
-    available::AvailableKernel<'_>,
-    cached::CachedKernel<'_>,
 }
+
+objects! {
+    /// A claim and what became of it.
+    "claim" of "lab claims" for Judged<'_> as it {
+        /// The name of the claim
+        id = it.claim.id;
+        /// What is claimed
+        says;
+        /// What was published, for people
+        published = it.claim.published;
+        /// The bounds of the value, for people
+        bounds = it.claim.bounds();
+        /// Which of several claims of the same kind it is; null if it is the only one
+        each = it.claim.each;
+        /// The unit of the values and bounds; null for a ratio
+        unit = it.claim.unit().map(ClaimUnit);
+        /// The value; null if there is none or it differs between seeds
+        value = it.verdict.value();
+        /// The number of seeds with a value; null if there is no value
+        seeds = it.verdict.found.map(|it| it.count);
+        /// The smallest value of all seeds; null if there is no value
+        least = it.verdict.found.map(|it| it.least);
+        /// The largest value of all seeds; null if there is no value
+        most = it.verdict.found.map(|it| it.most);
+        /// Whether the agreement is yes
+        agrees = it.verdict.agrees();
+        /// Whether the values lie within the bounds
+        agreement = it.verdict.agreement;
+        /// What is known about an agreement or its lack
+        note = it.claim.note;
+    }
+
+    /// How many claims of an id agree; these objects come after the claims.
+    "claim_group" of "lab claims" for (&str, Counts) as (id, it) {
+        /// The name of the claims
+        id = id;
+        /// The number of claims
+        claims = it.total();
+        /// Claims that agree
+        yes = it.count(Agreement::Yes);
+        /// Claims that agree with some seeds only
+        depends = it.count(Agreement::Depends);
+        /// Claims that do not agree
+        no = it.count(Agreement::No);
+        /// Claims that are a matter of chance and have too few seeds
+        too_few_seeds = it.count(Agreement::TooFewSeeds);
+        /// Claims without a value
+        missing = it.count(Agreement::Missing);
+    }
+
+    /// All claims together; it comes last.
+    "verdict" of "lab claims" for (Counts, &Answer) as (it, answer) {
+        /// The number of claims
+        claims = it.total();
+        /// Claims that agree
+        yes = it.count(Agreement::Yes);
+        /// Claims that agree with some seeds only
+        depends = it.count(Agreement::Depends);
+        /// Claims that do not agree
+        no = it.count(Agreement::No);
+        /// Claims that are a matter of chance and have too few seeds
+        too_few_seeds = it.count(Agreement::TooFewSeeds);
+        /// Claims without a value
+        missing = it.count(Agreement::Missing);
+        /// Whether all claims agree
+        agrees = it.count(Agreement::Yes) == it.total();
+        /// 0 if all claims agree; 1 if not, or if two runs of --verify differ; 2 if experiments failed or were
+        /// interrupted, or the report cannot be written
+        exit_code = exit_status(answer);
+    }
+
+    /// A setting that not all experiments of the two sides have in common.
+    "changed" of "lab compare" for Changed as it {
+        /// The setting
+        setting;
+        /// Its value before the change; empty if it has none
+        before;
+        /// Its value after the change; empty if it has none
+        after;
+    }
+
+    /// A figure over several seeds before and after the change.
+    "range" of "lab compare" for Ranges as it {
+        /// The experiment, as it is called after the change
+        experiment;
+        /// The metric of a latency; null for other figures
+        metric [Metric::ALL.into_iter().map(Metric::key)] = it.metric.map(Metric::key);
+        /// Which figure
+        figure [compare::seed_figures().into_iter()];
+        /// What it counts
+        unit;
+        /// The figure before the change
+        before;
+        /// The figure after the change
+        after;
+        /// Where the values after the change are
+        verdict = it.trend;
+    }
+
+    /// A figure over several seeds.
+    Range as it {
+        /// The number of seeds
+        seeds = it.count;
+        /// The smallest value
+        least;
+        /// The largest value
+        most;
+    }
+
+    /// The instructions per frame in a function before and after the change; the largest difference first.
+    "function" of "lab compare" for FunctionChange as it {
+        /// The experiment, as it is called after the change
+        experiment;
+        /// kernel, or the name of a module or program
+        place;
+        /// The function, without what compilers append to its name
+        function;
+        /// Instructions per frame before the change
+        before;
+        /// Instructions per frame after the change
+        after;
+        /// After without before
+        difference = it.difference();
+    }
+
+    /// An experiment that only one side has.
+    "unpaired" of "lab compare" for (&'static str, &String) as (side, experiment) {
+        /// The side that has it
+        side [["before", "after"].into_iter()] = side;
+        /// The experiment
+        experiment = experiment;
+    }
+
+    /// What makes the two sides less comparable.
+    "note" of "lab compare" for (&String,) as (text,) {
+        /// A sentence, such as that there was another QEMU
+        text = text;
+    }
+
+    /// All exact figures together; it comes last.
+    "verdict" of "lab compare" for (&Comparison, Allowance) as (it, allow) {
+        /// Experiments that were compared
+        pairs = it.pairs;
+        /// Exact figures that are slower
+        slower = it.count(Verdict::Slower);
+        /// Exact figures that are faster
+        faster = it.count(Verdict::Faster);
+        /// Exact figures that are the same
+        same = it.count(Verdict::Same);
+        /// Exact figures that are worse than --allow permits
+        not_allowed = it.not_allowed(*allow).count();
+        /// What --allow permits
+        allow = allow.to_string();
+        /// Whether nothing is worse than --allow permits; the exit code is 0 then
+        agrees = agrees(it, *allow);
+    }
+
+    /// An experiment of a file.
+    "experiment" of "lab list" for Experiment as it {
+        /// Its name
+        name;
+        /// What it is about; empty if the file does not say
+        title;
+        /// Where it runs
+        testbed = it.testbed();
+        /// World and conditions, for people
+        conditions;
+        /// The settings of the matrix and their values in this experiment
+        axes = it.axes.iter().map(|(key, value)| (key, value)).collect::<BTreeMap<_, _>>();
+    }
+
+    /// Which experiments of the papers a file has for a kernel and a gateway; only with --coverage.
+    "coverage" of "lab list" for (&Coverage, &str, &'static str) as (it, kernel, gateway) {
+        /// The kernel
+        kernel = kernel;
+        /// The gateway
+        gateway [GATEWAYS.into_iter()] = gateway;
+        /// Combinations of traffic and load that the file has
+        covered = CONDITIONS - it.missing(kernel, gateway).len();
+        /// Combinations of traffic and load
+        of = CONDITIONS;
+        /// The combinations that the file lacks: traffic and load
+        missing [TRAFFICS.into_iter().chain(LOADS)] = missing(it, kernel, gateway);
+    }
+
+    /// Which experiments of the papers a file has in all; only with --coverage, and last.
+    "coverage_total" of "lab list" for Coverage as it {
+        /// The kernels of the file
+        kernels = it.kernels().collect::<Vec<_>>();
+        /// Combinations that the file has
+        covered = it.covered();
+        /// Combinations with the kernels of the file
+        of = it.size();
+        /// Experiments that the papers report
+        published = PUBLISHED;
+        /// Combinations that the file lacks, by traffic
+        missing_by_traffic [TRAFFICS.into_iter()] = BTreeMap::from(missing_by_traffic(it));
+        /// Combinations that the file lacks, by load
+        missing_by_load [LOADS.into_iter()] = BTreeMap::from(missing_by_load(it));
+    }
+
+    /// The instructions in the kernel, a module or a program; the most first.
+    "place" of "lab profile" for (&Breakdown, &str, u64) as (of, place, instructions) {
+        /// The experiment
+        experiment = of.experiment;
+        /// kernel, or the name of a module or program
+        place = place;
+        /// Instructions in all
+        instructions = instructions;
+        /// Frames that arrived at the receiver
+        frames = of.frames;
+        /// Instructions per frame
+        instructions_per_frame = of.per_frame(*instructions);
+    }
+
+    /// The instructions in a function; the most first.
+    "function" of "lab profile" for (&Breakdown, &Function) as (of, it) {
+        /// The experiment
+        experiment = of.experiment;
+        /// kernel, or the name of a module or program
+        place = it.place;
+        /// The function
+        function = it.name;
+        /// Instructions in all
+        instructions = it.instructions;
+        /// Frames that arrived at the receiver
+        frames = of.frames;
+        /// Instructions per frame
+        instructions_per_frame = of.per_frame(it.instructions);
+    }
+
+    /// A folder of the cache.
+    "cache" of "vm cache" for Piece as it {
+        /// What it holds
+        kind;
+        /// The kernel that it belongs to, as far as that is known
+        of = it.name;
+        /// Its size in bytes
+        bytes = it.size;
+        /// Why it cannot be used any more; null if it can
+        stale;
+        /// The folder
+        folder;
+    }
+
+    /// A folder that was removed from the cache, or with --dry-run would be.
+    "removed" of "vm clean" for Removed<'_> as it {
+        /// What it holds
+        kind = it.0.kind;
+        /// The kernel that it belongs to, as far as that is known
+        of = it.0.name;
+        /// Its size in bytes
+        bytes = it.0.size;
+        /// Why it could not be used any more; null if it could
+        stale = it.0.stale;
+        /// The folder
+        folder = it.0.folder;
+    }
+
+    /// A kernel that is in the cache now.
+    "kernel" of "vm fetch" for Kernel as it {
+        /// What asks for it, such as 6.12-rt
+        kernel = it.name;
+        /// The release, such as 6.12.117+deb13-rt-amd64
+        release;
+        /// Debian's packages and their version; null for an own build
+        package;
+        /// The suite of Debian that it came from; null for an own build
+        suite;
+        /// The file with the image
+        image;
+        /// The folder with the modules
+        modules;
+        /// The file with the addresses of its functions; null if there is none
+        system_map;
+        /// The checksum of its image and modules
+        sha256;
+    }
+
+    /// The newest kernel of a series and flavour that Debian has.
+    "available" of "vm kernels" for Available as it {
+        /// What asks for it, such as 6.12-rt
+        kernel = it.spec().to_string();
+        /// The series, such as 6.12
+        series;
+        /// Whether it is built with PREEMPT_RT
+        is_rt;
+        /// The release, such as 6.12.117+deb13-rt-amd64
+        release;
+        /// The version of its packages, such as 6.12.117-1
+        version;
+        /// The suite of Debian, such as trixie-security
+        suite;
+        /// The size of its packages in bytes
+        download_bytes = it.size;
+    }
+
+    /// A kernel in the cache.
+    "cached" of "vm kernels" for Cached as it {
+        /// What asks for it, such as 6.12-rt
+        kernel = it.name;
+        /// The release, such as 6.12.117+deb13-rt-amd64; null if it is damaged
+        release = it.kernel.as_ref().ok().map(|it| &it.release);
+        /// Debian's packages and their version; null for an own build, or if it is damaged
+        package = it.kernel.as_ref().ok().and_then(|it| it.package.as_ref());
+        /// The suite of Debian that it came from; null for an own build, or if it is damaged
+        suite = it.kernel.as_ref().ok().and_then(|it| it.suite.as_ref());
+        /// Its size in bytes
+        bytes = it.size;
+        /// The checksum of its image and modules; null if it is damaged
+        sha256 = it.kernel.as_ref().ok().map(|it| &it.sha256);
+        /// The folder of the kernel
+        folder;
+        /// What is wrong with it; null if it is sound
+        damage = it.kernel.as_ref().err().map(ToString::to_string);
+    }
+}
+
+words! {
+    Testbed {}
+    clean::Kind {}
+    Stale {}
+}
+
+/// The same without spaces.
+fn key(word: &str) -> String {
+    word.replace(' ', "_")
+}
+
+word! {
+    Agreement as it: key(it.word());
+    [Self::Yes, Self::No, Self::Depends, Self::TooFewSeeds, Self::Missing];
+    "yes": "all of them",
+    "no": "none of them",
+    "depends": "on the seed",
+    "too_few_seeds": "they vary from run to run",
+    "missing": "there is no value"
+}
+
+word! {
+    Trend as it: key(it.word());
+    [Self::Overlap, Self::Higher, Self::Lower, Self::TooFewSeeds];
+    "overlap": "some are among those before: no difference shows",
+    "higher": "all are higher than all before",
+    "lower": "all are lower than all before",
+    "too_few_seeds": "nothing can be said"
+}
+
+/// The unit of a claim, which has times in microseconds.
+#[derive(Clone, Copy)]
+struct ClaimUnit(Unit);
+
+word! {
+    ClaimUnit as it: match it.0 {
+        Unit::Nanoseconds => "us",
+        Unit::Percent => "%",
+        other => unit(other),
+    };
+    [
+        Unit::Nanoseconds,
+        Unit::Frames,
+        Unit::Percent,
+        Unit::Count,
+        Unit::BitsPerSecond,
+        Unit::Bytes,
+        Unit::Instructions,
+    ]
+    .map(Self);
+    "bytes": "per event",
+    "instructions": "per frame"
+}
+
+word! {
+    Unit as it: unit(it);
+    [
+        Self::Nanoseconds,
+        Self::Frames,
+        Self::Percent,
+        Self::Count,
+        Self::BitsPerSecond,
+        Self::Instructions,
+        Self::Bytes,
+    ];
+    "instructions": "per frame",
+    "bytes": "per event"
+}
+
+/// What has no unit is counted.
+fn unit(unit: Unit) -> &'static str {
+    if unit == Unit::Text { Unit::Count.word() } else { unit.word() }
+}
+
+/// A folder that was removed.
+pub(crate) struct Removed<'a>(pub(crate) &'a Piece);

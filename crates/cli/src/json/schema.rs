@@ -1,5 +1,6 @@
 //! The JSON Schema of objects and lines, draft 2020-12.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Entry;
@@ -14,12 +15,12 @@ pub(super) fn or_null(mut schema: Value) -> Value {
 }
 
 /// The schema of one of these words, and as its description a list of them, with what they mean.
-pub(super) fn words<const N: usize>(words: [&str; N], meanings: &[(&str, &str)]) -> Value {
-    let shown = words.map(|word| {
+pub(super) fn words(words: &[impl AsRef<str> + Serialize], meanings: &[(&str, &str)]) -> Value {
+    let shown = words.iter().map(AsRef::as_ref).map(|word| {
         let meaning = meanings.iter().find(|(of, _)| *of == word);
         meaning.map_or_else(|| shown(word), |(_, meaning)| format!("{} ({meaning})", shown(word)))
     });
-    json!({"type": "string", "enum": words.as_slice(), "description": listed(&shown)})
+    json!({"type": "string", "enum": words, "description": listed(&shown.collect::<Vec<_>>())})
 }
 
 /// A word as it is written in a sentence.

@@ -177,7 +177,7 @@ macro_rules! objects {
         )+
 
         /// Those of these objects that commands print.
-        pub(super) static OBJECTS: &[$crate::json::Entry] = &[$($(
+        pub(super) const OBJECTS: &[$crate::json::Entry] = &[$($(
             { let _ = $name; $crate::json::Entry::new::<$of>() },
         )?)+];
     };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 
 use candor_time::{Hardware, Instant, Nanos, Realtime};
 use candor_wire::can::{Bitrate, Frame};
@@ -69,6 +70,7 @@ macro_rules! printed_as {
 
 printed_as! {
     Bitrate as it: u32 = it.bits_per_second();
+    PathBuf as it: String = it.display().to_string();
     Frame as it: String = it.to_string();
     Instant<Hardware> as it: u64 = it.as_nanos();
     Instant<Realtime> as it: u64 = it.as_nanos();
@@ -181,19 +183,30 @@ impl<K: AsRef<str>, V: Json> Json for BTreeMap<K, V> {
     }
 }
 
-/// Types of a few words: those of their `ALL` by their `name()`. What a word means is said unless that is plain.
-macro_rules! words {
-    ($($of:ty { $($word:literal: $meaning:literal),* })+) => {$(
+/// A type of a few words: the word of a value; all values; what words mean, unless that is plain.
+macro_rules! word {
+    ($of:ty as $it:ident: $name:expr; $all:expr; $($word:literal: $meaning:literal),*) => {
         impl $crate::json::Json for $of {
             fn write(&self, out: &mut Vec<u8>) -> std::io::Result<()> {
-                self.name().write(out)
+                let $it = *self;
+                $name.write(out)
             }
 
             fn schema() -> serde_json::Value {
-                $crate::json::schema::words(<$of>::ALL.map(<$of>::name), &[$(($word, $meaning)),*])
+                let words = $all.map(|$it: $of| $name);
+                $crate::json::schema::words(&words, &[$(($word, $meaning)),*])
             }
+        }
+    };
+}
+
+/// Types of a few words: those of their `ALL` by their `name()`.
+macro_rules! words {
+    ($($of:ty { $($word:literal: $meaning:literal),* })+) => {$(
+        $crate::json::value::word! {
+            $of as it: it.name(); <$of>::ALL; $($word: $meaning),*
         }
     )+};
 }
 
-pub(super) use words;
+pub(super) use {word, words};

@@ -20,12 +20,9 @@ use clap::Args;
 use super::ranges::number_range;
 use super::run::{Run, Running, execute, finish, run_and_show};
 use super::selection::{Selection, load};
+use crate::Answer;
 use crate::json;
-use crate::json::lab::claim::JudgedClaim;
-use crate::json::lab::claim_group::ClaimGroup;
-use crate::json::lab::claims_verdict::ClaimsVerdict;
 use crate::output::{print, table, thousands};
-use crate::{Answer, exit_status};
 
 #[derive(Args)]
 pub(crate) struct Claims {
@@ -83,7 +80,7 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
     let is_same = finish(&arguments.running.out, &outcome, wanted, !arguments.no_run);
     let answer = is_same.map(|is_same| is_same && agrees(&judged));
     if arguments.json {
-        print(&json::line(&verdict(&judged, &answer))?)?;
+        print(&json::line(&(Counts::of_all(judged.iter()), &answer))?)?;
     }
     answer
 }
@@ -112,21 +109,6 @@ fn agrees(judged: &[Judged<'_>]) -> bool {
     judged.iter().all(|judged| judged.verdict.agrees())
 }
 
-/// The claims together, and how the command ends.
-fn verdict(judged: &[Judged<'_>], answer: &Answer) -> ClaimsVerdict {
-    let counts = Counts::of_all(judged.iter());
-    ClaimsVerdict {
-        claims: judged.len(),
-        yes: counts.count(Agreement::Yes),
-        depends: counts.count(Agreement::Depends),
-        no: counts.count(Agreement::No),
-        too_few_seeds: counts.count(Agreement::TooFewSeeds),
-        missing: counts.count(Agreement::Missing),
-        agrees: agrees(judged),
-        exit_code: exit_status(answer),
-    }
-}
-
 /// The results in a folder, as if they had just been made.
 fn found(out: &Path) -> Result<Outcome, String> {
     let results = report::results(out).map_err(|error| error.to_string())?;
@@ -152,11 +134,11 @@ const MOST_REASONS: usize = 10;
 const MOST_DIGITS: usize = 6;
 
 /// A claim and what became of it.
-struct Judged<'a> {
-    claim: &'a Claim,
+pub(crate) struct Judged<'a> {
+    pub(crate) claim: &'a Claim,
     /// What it says, with the number of frames.
-    says: String,
-    verdict: Verdict,
+    pub(crate) says: String,
+    pub(crate) verdict: Verdict,
 }
 
 impl<'a> Judged<'a> {
@@ -164,25 +146,6 @@ impl<'a> Judged<'a> {
         let sent = claim.sent(results).map_or("?".into(), thousands);
         let says = claim.says.replace("{sent}", &sent);
         Self { claim, says, verdict: claim.judge(results) }
-    }
-
-    fn object(&self) -> JudgedClaim<'_> {
-        let Self { claim, says, verdict } = self;
-        JudgedClaim {
-            agreement: verdict.agreement.into(),
-            agrees: verdict.agrees(),
-            bounds: claim.bounds(),
-            each: claim.each.as_deref(),
-            id: &claim.id,
-            least: verdict.found.map(|found| found.least),
-            most: verdict.found.map(|found| found.most),
-            note: &claim.note,
-            published: &claim.published,
-            says,
-            seeds: verdict.found.map(|found| found.count),
-            unit: claim.unit().map(Into::into),
-            value: verdict.value(),
-        }
     }
 
     /// The values found, with as many digits as show on which side of a bound they are.
@@ -210,10 +173,7 @@ impl<'a> Judged<'a> {
 
 /// The claims as JSON Lines, and how many of each group hold.
 fn lines(judged: &[Judged<'_>]) -> Result<String, String> {
-    let claims = json::lines(judged.iter().map(Judged::object))?;
-    let groups = by_group(judged);
-    let groups = json::lines(groups.iter().map(|(id, counts)| counts.object(id)))?;
-    Ok(format!("{claims}{groups}"))
+    Ok(json::lines(judged)? + &json::lines(by_group(judged))?)
 }
 
 /// The claims as a table, and how many of each group hold as another.
@@ -283,7 +243,7 @@ fn aligned(head: Vec<String>) -> Vec<String> {
 
 /// How many claims are of each agreement.
 #[derive(Clone, Copy, Default)]
-struct Counts([usize; Agreement::ALL.len()]);
+pub(crate) struct Counts([usize; Agreement::ALL.len()]);
 
 impl Counts {
     fn of_all<'a>(judged: impl Iterator<Item = &'a Judged<'a>>) -> Self {
@@ -302,25 +262,12 @@ impl Counts {
         self.0[Self::place(agreement)] += 1;
     }
 
-    fn count(&self, agreement: Agreement) -> usize {
+    pub(crate) fn count(&self, agreement: Agreement) -> usize {
         self.0[Self::place(agreement)]
     }
 
-    fn total(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         self.0.iter().sum()
-    }
-
-    /// The counts of the claims of an id.
-    fn object<'a>(&self, id: &'a str) -> ClaimGroup<'a> {
-        ClaimGroup {
-            claims: self.total(),
-            depends: self.count(Agreement::Depends),
-            id,
-            missing: self.count(Agreement::Missing),
-            no: self.count(Agreement::No),
-            too_few_seeds: self.count(Agreement::TooFewSeeds),
-            yes: self.count(Agreement::Yes),
-        }
     }
 }
 

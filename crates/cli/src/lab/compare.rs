@@ -115,7 +115,7 @@ fn nothing(comparison: &Comparison) -> String {
     }
 }
 
-fn agrees(comparison: &Comparison, allow: Allowance) -> bool {
+pub(crate) fn agrees(comparison: &Comparison, allow: Allowance) -> bool {
     comparison.not_allowed(allow).next().is_none()
 }
 

@@ -7,12 +7,10 @@ use candor_lab::Experiment;
 use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, PUBLISHED_KERNELS, TRAFFICS};
 
 use crate::json;
-use crate::json::lab::coverage::Covered;
-use crate::json::lab::coverage_total::CoveredInAll;
 use crate::output::table;
 
 /// Combinations of traffic and load.
-const CONDITIONS: usize = TRAFFICS.len() * LOADS.len();
+pub(crate) const CONDITIONS: usize = TRAFFICS.len() * LOADS.len();
 
 /// What a campaign covers, for people.
 pub(super) fn text(experiments: &[Experiment]) -> String {
@@ -37,9 +35,10 @@ pub(super) fn text(experiments: &[Experiment]) -> String {
         TRAFFICS.len(),
         LOADS.len()
     ));
-    for (axis, missing) in by_axis(&coverage) {
-        let counts: Vec<_> =
-            missing.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    let missing =
+        [("traffic", missing_by_traffic(&coverage)), ("load", missing_by_load(&coverage))];
+    for (axis, missing) in missing {
+        let counts = missing.map(|(name, count)| format!("{name} {count}"));
         out.push_str(&format!("missing by {axis}: {}\n", counts.join(", ")));
     }
     out.push_str(&format!(
@@ -53,39 +52,31 @@ pub(super) fn text(experiments: &[Experiment]) -> String {
 /// The same as JSON Lines.
 pub(super) fn lines(experiments: &[Experiment]) -> Result<String, String> {
     let coverage = Coverage::new(experiments);
-    let object = |kernel, gateway| {
-        let missing = coverage.missing(kernel, gateway);
-        Covered {
-            covered: CONDITIONS - missing.len(),
-            gateway,
-            kernel,
-            missing: missing.into_iter().map(|(traffic, load)| [traffic, load]).collect(),
-            of: CONDITIONS,
-        }
-    };
     let gateways = |kernel| GATEWAYS.into_iter().map(move |gateway| (kernel, gateway));
     let objects = coverage.kernels().flat_map(gateways);
-    let [(_, traffics), (_, loads)] = by_axis(&coverage);
-    let total = CoveredInAll {
-        covered: coverage.covered(),
-        kernels: coverage.kernels().collect(),
-        missing_by_load: loads.into_iter().collect(),
-        missing_by_traffic: traffics.into_iter().collect(),
-        of: coverage.size(),
-        published: PUBLISHED,
-    };
-    let objects = objects.map(|(kernel, gateway)| object(kernel, gateway));
-    Ok(format!("{}{}", json::lines(objects)?, json::line(&total)?))
+    let objects = objects.map(|(kernel, gateway)| (&coverage, kernel, gateway));
+    Ok(json::lines(objects)? + &json::line(&coverage)?)
 }
 
-/// How many combinations are missing, by traffic and by load.
-fn by_axis(coverage: &Coverage) -> [(&'static str, Vec<(&'static str, usize)>); 2] {
-    let missing: Vec<_> = coverage
-        .kernels()
-        .flat_map(|kernel| GATEWAYS.iter().flat_map(|gateway| coverage.missing(kernel, gateway)))
-        .collect();
-    let count = |is: &dyn Fn(&(&str, &str)) -> bool| missing.iter().filter(|cell| is(cell)).count();
-    let traffics = TRAFFICS.map(|name| (name, count(&|cell| cell.0 == name)));
-    let loads = LOADS.map(|name| (name, count(&|cell| cell.1 == name)));
-    [("traffic", traffics.to_vec()), ("load", loads.to_vec())]
+/// What is missing of a gateway on a kernel: traffic and load.
+pub(crate) fn missing(coverage: &Coverage, kernel: &str, gateway: &str) -> Vec<[&'static str; 2]> {
+    coverage.missing(kernel, gateway).into_iter().map(<[_; 2]>::from).collect()
+}
+
+/// All combinations that are missing: traffic and load.
+fn all_missing(coverage: &Coverage) -> Vec<[&'static str; 2]> {
+    let of = |kernel| GATEWAYS.iter().flat_map(move |gateway| missing(coverage, kernel, gateway));
+    coverage.kernels().flat_map(of).collect()
+}
+
+/// How many combinations are missing, by traffic.
+pub(crate) fn missing_by_traffic(coverage: &Coverage) -> [(&'static str, usize); TRAFFICS.len()] {
+    let missing = all_missing(coverage);
+    TRAFFICS.map(|name| (name, missing.iter().filter(|[traffic, _]| *traffic == name).count()))
+}
+
+/// The same by load.
+pub(crate) fn missing_by_load(coverage: &Coverage) -> [(&'static str, usize); LOADS.len()] {
+    let missing = all_missing(coverage);
+    LOADS.map(|name| (name, missing.iter().filter(|[_, load]| *load == name).count()))
 }

@@ -13,7 +13,6 @@ use clap::Args;
 use super::coverage;
 use super::selection::{Selection, load};
 use crate::Answer;
-use crate::json::lab::experiment::ListedExperiment;
 use crate::json::lines;
 use crate::output::{print, thousands};
 
@@ -41,7 +40,7 @@ pub(super) fn list(arguments: &List) -> Answer {
         return Ok(true);
     }
     if arguments.json {
-        print(&lines(campaign.experiments.iter().map(object))?)?;
+        print(&lines(&campaign.experiments)?)?;
     } else {
         let width = campaign.experiments.iter().map(|experiment| experiment.name.len()).max();
         let width = width.unwrap_or(0);
@@ -58,16 +57,6 @@ pub(super) fn list(arguments: &List) -> Answer {
 /// The virtual machine of an experiment, if it has one.
 fn machine(experiment: &Experiment) -> Option<&MachineChoice> {
     Some(&experiment.vm()?.machine)
-}
-
-fn object(experiment: &Experiment) -> ListedExperiment<'_> {
-    ListedExperiment {
-        axes: experiment.axes.iter().map(|(key, value)| (&**key, &**value)).collect(),
-        conditions: &experiment.conditions,
-        name: &experiment.name,
-        testbed: experiment.testbed().into(),
-        title: &experiment.title,
-    }
 }
 
 /// How many experiments there are, and where.

@@ -17,8 +17,6 @@ use clap::Args;
 use super::selection::{Selection, load};
 use crate::Answer;
 use crate::json;
-use crate::json::lab::place::Place;
-use crate::json::lab::profiled_function::ProfiledFunction;
 use crate::output::{print_more, table, thousands};
 use crate::progress::{Pulse, catch_interrupt, is_interrupted};
 
@@ -139,23 +137,9 @@ fn text(breakdown: &Breakdown, top: usize) -> String {
 }
 
 fn lines(breakdown: &Breakdown, top: usize) -> Result<String, String> {
-    let Breakdown { experiment, frames, profile, .. } = breakdown;
-    let places = profile.places();
-    let places = json::lines(places.iter().map(|(place, instructions)| Place {
-        experiment,
-        frames: *frames,
-        instructions: *instructions,
-        instructions_per_frame: breakdown.per_frame(*instructions),
-        place,
-    }))?;
-    let functions = profile.functions.iter().take(listed(top));
-    let functions = json::lines(functions.map(|function| ProfiledFunction {
-        experiment,
-        frames: *frames,
-        function: &function.name,
-        instructions: function.instructions,
-        instructions_per_frame: breakdown.per_frame(function.instructions),
-        place: &function.place,
-    }))?;
-    Ok(format!("{places}{functions}"))
+    let places = breakdown.profile.places();
+    let places = places.iter().map(|(place, instructions)| (breakdown, &**place, *instructions));
+    let functions = breakdown.profile.functions.iter().take(listed(top));
+    let functions = functions.map(|function| (breakdown, function));
+    Ok(json::lines(places)? + &json::lines(functions)?)
 }

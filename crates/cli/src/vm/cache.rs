@@ -8,8 +8,7 @@ use clap::Args;
 
 use super::{megabytes, text};
 use crate::Answer;
-use crate::json::lab::cache::CacheFolder;
-use crate::json::lab::removed::RemovedFolder;
+use crate::json::lab::Removed;
 use crate::json::lines;
 use crate::output::{print, table};
 
@@ -61,7 +60,7 @@ pub(super) fn show(arguments: &Show) -> Answer {
     let cache = Cache::open(None).map_err(text)?;
     let pieces = pieces(&cache, false)?;
     print(&match arguments.json {
-        true => lines(pieces.iter().map(cache_object))?,
+        true => lines(&pieces)?,
         false => text_table("cache", &pieces),
     })?;
     say!("{} in {}", total(&pieces), cache.folder().display());
@@ -76,7 +75,7 @@ pub(super) fn clean(arguments: &Clean) -> Answer {
         taken = removed(&cache, taken)?;
     }
     print(&match arguments.json {
-        true => lines(taken.iter().map(removed_object))?,
+        true => lines(taken.iter().map(Removed))?,
         false => text_table("removed", &taken),
     })?;
     let done = if arguments.dry_run { "would be removed from" } else { "removed from" };
@@ -125,19 +124,4 @@ fn rows(pieces: &[Piece]) -> Vec<Vec<String>> {
         ]
     };
     pieces.iter().map(row).collect()
-}
-
-fn cache_object(piece: &Piece) -> CacheFolder<'_> {
-    CacheFolder {
-        bytes: piece.size,
-        folder: piece.folder.display().to_string(),
-        kind: piece.kind.into(),
-        of: &piece.name,
-        stale: piece.stale.map(Into::into),
-    }
-}
-
-fn removed_object(piece: &Piece) -> RemovedFolder<'_> {
-    let CacheFolder { bytes, folder, kind, of, stale } = cache_object(piece);
-    RemovedFolder { bytes, folder, kind, of, stale }
 }
