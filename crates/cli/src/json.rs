@@ -50,17 +50,8 @@ static OBJECTS: &[&[Entry]] = &[
     tte::OBJECTS,
     &[Entry::new::<tte_measured::TteMeasured<'_>>()],
     signals::OBJECTS,
-    // What is derived stands behind `changed`.
     #[cfg(feature = "lab")]
-    lab::OBJECTS.split_at(4).0,
-    #[cfg(feature = "lab")]
-    &[
-        Entry::new::<lab::figure::ComparedFigure<'_>>(),
-        Entry::new::<lab::message::MessageResult<'_>>(),
-        Entry::new::<lab::result::ExperimentResult<'_>>(),
-    ],
-    #[cfg(feature = "lab")]
-    lab::OBJECTS.split_at(4).1,
+    lab::OBJECTS,
 ];
 
 /// What is known about an object.

@@ -91,12 +91,6 @@ fn shown((word, meaning): &Word) -> String {
     }
 }
 
-/// These words, or null.
-#[cfg(feature = "lab")]
-pub(crate) fn or_null(words: impl IntoIterator<Item = &'static str>) -> Vec<Value> {
-    words.into_iter().map(Value::from).chain([Value::Null]).collect()
-}
-
 /// Makes structs values.
 macro_rules! derived {
     ($($of:ty),+ $(,)?) => {$(
@@ -111,9 +105,6 @@ macro_rules! derived {
         }
     )+};
 }
-
-#[cfg(feature = "lab")]
-pub(super) use derived;
 
 derived! {
     super::ping_interval::PingInterval,

@@ -1,40 +1,32 @@
 //! What `candor lab` and `candor vm` print.
 
-pub(crate) mod figure;
-pub(crate) mod message;
-pub(crate) mod result;
-pub(crate) mod words;
-
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use candor_lab::Experiment;
 use candor_lab::claims::Agreement;
 use candor_lab::compare::{
-    self, Allowance, Changed, Comparison, FunctionChange, Ranges, Trend, Verdict,
+    self, Allowance, Changed, Comparison, Figure, FunctionChange, Ranges, Trend, Verdict,
 };
 use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, TRAFFICS};
 use candor_lab::experiment::Testbed;
 use candor_lab::group::Range;
+use candor_lab::result::Figures;
+use candor_lab::run::results_of;
+use candor_lab::runner::Ran;
 use candor_lab::vm::Breakdown;
 use candor_lat::Metric;
-use candor_lat::section::Unit;
+use candor_lat::section::{Cell, Row, Sections, Unit};
 use candor_vm::Function;
 use candor_vm::clean::{self, Piece, Stale};
 use candor_vm::kernel::{Available, Cached, Kernel};
 
-use super::derived::derived;
 use super::table::objects;
-use super::value::{word, words};
+use super::value::{scalars, word, words};
 use crate::lab::claims::{Counts, Judged};
 use crate::lab::compare::agrees;
 use crate::lab::coverage::{CONDITIONS, missing, missing_by_load, missing_by_traffic};
 use crate::{Answer, exit_status};
-
-derived! {
-    figure::ComparedFigure<'_>,
-    message::MessageResult<'_>,
-    result::ExperimentResult<'_>,
-}
 
 objects! {
     /// A claim and what became of it.
@@ -114,6 +106,36 @@ objects! {
         before;
         /// Its value after the change; empty if it has none
         after;
+    }
+
+    /// An exact figure before and after the change.
+    "figure" of "lab compare" for (&Figure, Allowance) as (it, allow) {
+        /// The experiment, as it is called after the change
+        experiment = it.experiment;
+        /// The metric of a latency; null for other figures
+        metric [Metric::ALL.into_iter().map(Metric::key)] = it.metric.map(Metric::key);
+        /// Which figure
+        figure [compare::exact_figures().into_iter()] = it.figure;
+        /// What it counts
+        unit = it.unit;
+        /// The seed; of several, the one with the largest increase
+        seed = it.seed;
+        /// The figure before the change
+        before = it.before;
+        /// The figure after the change
+        after = it.after;
+        /// After without before
+        difference = it.difference();
+        /// The difference in percent of before; null if before is 0
+        difference_percent = it.difference_percent();
+        /// The difference in instructions; null if they are not counted, as in sim
+        difference_instructions = it.difference_instructions();
+        /// Differences up to this are taken for none
+        resolution = it.resolution();
+        /// What became of it
+        verdict = it.verdict();
+        /// Whether it is not worse than --allow permits
+        is_allowed = it.is_allowed(*allow);
     }
 
     /// A figure over several seeds before and after the change.
@@ -236,6 +258,30 @@ objects! {
         missing_by_load [LOADS.into_iter()] = BTreeMap::from(missing_by_load(it));
     }
 
+    /// A message of periodic traffic.
+    "message" of "lab messages" for (&str, &Row) as (experiment, it) {
+        /// The name of the experiment, with its seed if it has several
+        experiment = experiment;
+        /// The name of the message
+        message = text(it, "name");
+        /// Its identifier, such as 0x123, or 0x18FEF100x for an extended one
+        id = text(it, "id");
+        /// The node that sends it
+        node = text(it, "node");
+        /// The bus of the node
+        bus = text(it, "bus");
+        /// Frames sent
+        sent = count(it, "sent");
+        /// Frames of which a copy arrived
+        received = count(it, "received");
+        /// The latency from when a frame was queued at its node to its end on the bus of the node; null if none got
+        /// there
+        response_time = it.get("response_time").and_then(Cell::figures);
+        /// The latency from when a frame was queued at its node to its end at the receiver, behind the gateway;
+        /// null if none arrived
+        end_to_end = it.get("end_to_end").and_then(Cell::figures);
+    }
+
     /// The instructions in the kernel, a module or a program; the most first.
     "place" of "lab profile" for (&Breakdown, &str, u64) as (of, place, instructions) {
         /// The experiment
@@ -264,6 +310,55 @@ objects! {
         frames = of.frames;
         /// Instructions per frame
         instructions_per_frame = of.per_frame(it.instructions);
+    }
+
+    /// The result of an experiment; `sent` is the sum of `received`, `not_routed`, `refused` and `lost`.
+    "result" of "lab run", "tte run" for (&Path, &Ran) as (out, it) {
+        /// The name of the experiment, with its seed if it has several
+        experiment = it.result.experiment;
+        /// The name of the experiment, without the seed
+        group = it.result.group();
+        /// The seed
+        seed = it.result.seed;
+        /// Where it ran
+        testbed [Testbed::ALL.into_iter().map(Testbed::name)] = it.result.testbed;
+        /// Whether the result was in the cache
+        cached = it.is_cached;
+        /// Frames sent
+        sent = it.result.counts.sent;
+        /// Frames of which a copy arrived
+        received = it.result.counts.received;
+        /// Frames that no rule took
+        not_routed = it.result.counts.not_routed;
+        /// Frames that the rules refused
+        refused = it.result.counts.refused;
+        /// Frames that a rule took, or that never got to the rules, and that did not arrive
+        lost = it.result.counts.lost;
+        /// The latencies that it has, by metric, as docs/experiments.md lists them; a metric is absent if no frame
+        /// has it
+        metrics = it.result.metrics;
+        /// What is known besides, such as the loads of buses: tables, as docs/experiments.md lists them
+        sections = it.result.sections;
+        /// The file with everything about the result
+        file = results_of(out).join(format!("{}.json", it.result.experiment));
+    }
+
+    /// The figures of a latency.
+    Figures as it {
+        /// Frames that were measured
+        count;
+        /// The shortest latency, in ns
+        min_ns;
+        /// Half of the latencies are at most this, in ns
+        p50_ns;
+        /// 90 of 100 latencies are at most this, in ns
+        p90_ns;
+        /// 99 of 100 latencies are at most this, in ns
+        p99_ns;
+        /// 999 of 1,000 latencies are at most this, in ns
+        p999_ns;
+        /// The longest latency, in ns
+        max_ns;
     }
 
     /// A folder of the cache.
@@ -383,6 +478,11 @@ word! {
     "too_few_seeds": "nothing can be said"
 }
 
+word! {
+    Verdict as it: it.word();
+    [Self::Same, Self::Faster, Self::Slower];
+}
+
 /// The unit of a claim, which has times in microseconds.
 #[derive(Clone, Copy)]
 struct ClaimUnit(Unit);
@@ -425,6 +525,20 @@ word! {
 /// What has no unit is counted.
 fn unit(unit: Unit) -> &'static str {
     if unit == Unit::Text { Unit::Count.word() } else { unit.word() }
+}
+
+/// What a message has under this key, as a text; empty if there is none.
+fn text<'a>(message: &'a Row, key: &str) -> &'a str {
+    message.get(key).and_then(Cell::text).unwrap_or_default()
+}
+
+/// The same as a number; 0 if there is none.
+fn count(message: &Row, key: &str) -> u64 {
+    message.get(key).and_then(Cell::number).unwrap_or_default() as u64
+}
+
+scalars! {
+    {"type": "object", "additionalProperties": true}: Sections;
 }
 
 /// A folder that was removed.

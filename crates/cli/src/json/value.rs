@@ -30,13 +30,13 @@ pub(crate) trait Json {
 /// What JSON has itself.
 macro_rules! scalars {
     ($($schema:tt: $($of:ty),+;)+) => {$($(
-        impl Json for $of {
-            fn write(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        impl $crate::json::Json for $of {
+            fn write(&self, out: &mut Vec<u8>) -> std::io::Result<()> {
                 Ok(serde_json::to_writer(out, self)?)
             }
 
-            fn schema() -> Value {
-                json!($schema)
+            fn schema() -> serde_json::Value {
+                serde_json::json!($schema)
             }
         }
     )+)+};
@@ -209,4 +209,6 @@ macro_rules! words {
     )+};
 }
 
+#[cfg(feature = "lab")]
+pub(super) use scalars;
 pub(super) use {word, words};

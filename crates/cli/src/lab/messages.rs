@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use candor_lab::result::ResultFile;
 use candor_lab::sections::MESSAGES;
 use candor_lab::{glob, report};
-use candor_lat::section::{Cell, Row};
+use candor_lat::section::Row;
 use clap::Args;
 
 use crate::Answer;
-use crate::json::lab::message::MessageResult;
-use crate::json::lab::result::Figures;
 use crate::json::lines;
 use crate::output::print;
 
@@ -46,7 +44,7 @@ pub(super) fn messages(arguments: &Messages) -> Answer {
     }
     if arguments.json {
         let all = with_messages.iter().flat_map(|(result, messages)| {
-            messages.iter().map(|message| object(&result.experiment, message))
+            messages.iter().map(|message| (result.experiment.as_str(), message))
         });
         print(&lines(all)?)?;
         return Ok(true);
@@ -64,21 +62,4 @@ fn tabulated(result: &ResultFile, messages: &[Row]) -> String {
         out.push_str("end to end: to the end of a copy that a gateway passed on\n");
     }
     out
-}
-
-fn object<'a>(experiment: &'a str, message: &'a Row) -> MessageResult<'a> {
-    let text = |key| message.get(key).and_then(Cell::text).unwrap_or_default();
-    let count = |key| message.get(key).and_then(Cell::number).unwrap_or_default() as u64;
-    let figures = |key| message.get(key).and_then(Cell::figures).map(Figures::from);
-    MessageResult {
-        experiment,
-        message: text("name"),
-        id: text("id"),
-        node: text("node"),
-        bus: text("bus"),
-        sent: count("sent"),
-        received: count("received"),
-        response_time: figures("response_time"),
-        end_to_end: figures("end_to_end"),
-    }
 }

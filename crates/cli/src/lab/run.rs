@@ -9,7 +9,6 @@ use candor_diagnostics::part_of;
 use candor_lab::experiment::Testbed;
 use candor_lab::host::Host;
 use candor_lab::run::{self, Difference, Outcome, Settings, results_of};
-use candor_lab::runner::Ran;
 use candor_lab::testbed::Testbeds;
 use candor_lab::vm::Emulator;
 use candor_lab::{Campaign, Error, Experiment, campaign, report};
@@ -19,7 +18,6 @@ use clap::Args;
 use super::overview::overview;
 use super::selection::{Selection, command_for, load};
 use crate::Answer;
-use crate::json::lab::result::{ExperimentResult, Figures};
 use crate::json::lines;
 use crate::output::{print, thousands};
 use crate::overwrite::Overwriting;
@@ -71,34 +69,13 @@ pub(super) fn run_and_show(arguments: &Run, campaign: &Campaign) -> Result<Outco
     let outcome = execute(&arguments.selection, &arguments.running, campaign)?;
     let out = &arguments.running.out;
     if arguments.json {
-        print(&lines(outcome.finished.iter().map(|ran| object(out, ran)))?)?;
+        print(&lines(outcome.finished.iter().map(|ran| (out.as_path(), ran)))?)?;
     } else if !outcome.finished.is_empty() {
         let mut text = overview(&outcome.finished);
         text.extend(campaign.too_many_for_lines.map(no_lines));
         print(&text)?;
     }
     Ok(outcome)
-}
-
-fn object<'a>(out: &Path, ran: &'a Ran) -> ExperimentResult<'a> {
-    let result = &ran.result;
-    let file = results_of(out).join(format!("{}.json", result.experiment));
-    let metrics = result.metrics.iter().map(|(key, it)| (key.as_str(), Figures::from(it)));
-    ExperimentResult {
-        experiment: &result.experiment,
-        group: result.group(),
-        seed: result.seed,
-        testbed: &result.testbed,
-        cached: ran.is_cached,
-        sent: result.counts.sent,
-        received: result.counts.received,
-        not_routed: result.counts.not_routed,
-        refused: result.counts.refused,
-        lost: result.counts.lost,
-        metrics: metrics.collect(),
-        sections: &result.sections,
-        file: file.display().to_string(),
-    }
 }
 
 /// Why there is no line per frame.
