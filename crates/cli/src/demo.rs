@@ -12,8 +12,9 @@ use candor_output::say;
 use clap::Args;
 
 use crate::Answer;
-use crate::lab::{overview, quoted};
+use crate::lab::overview;
 use crate::output::print;
+use crate::output::shell_word;
 use crate::overwrite::Overwriting;
 use crate::progress::{Bar, catch_interrupt};
 
@@ -49,7 +50,7 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     catch_interrupt();
     let bar = Bar::new(&campaign.experiments);
     let command = |experiment: &Experiment| {
-        let file = quoted(&file.display().to_string());
+        let file = shell_word(&file.display().to_string());
         format!("candor lab run {file} --only {}", experiment.name)
     };
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
@@ -90,10 +91,10 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     report::write(&arguments.out, Some(&latest)).map_err(|error| error.to_string())?;
     let index = arguments.out.join("index.html");
     say!("report: {}", index.display());
-    let replay = quoted(&folder.join("replay.toml").display().to_string());
+    let replay = shell_word(&folder.join("replay.toml").display().to_string());
     say!("next, your own car: candor lab run {replay} --set traffic.log=YOUR-CANDUMP.log");
-    let port = quoted(&format!("file:{}?loop=true", folder.join("drive.log").display()));
-    let dbc = quoted(&folder.join("small-car.dbc").display().to_string());
+    let port = shell_word(&format!("file:{}?loop=true", folder.join("drive.log").display()));
+    let dbc = shell_word(&folder.join("small-car.dbc").display().to_string());
     say!("next, its signals in a browser: candor signals serve --port {port} --dbc {dbc}");
     Ok(true)
 }

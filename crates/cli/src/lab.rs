@@ -10,7 +10,6 @@ mod profile;
 mod ranges;
 mod report;
 mod run;
-mod sections;
 mod selection;
 mod show;
 mod worker;
@@ -20,7 +19,6 @@ use clap::Subcommand;
 pub(crate) use self::claims::run_with_claims as run_time_triggered;
 pub(crate) use self::overview::overview;
 pub(crate) use self::run::Run as TimeTriggeredRun;
-pub(crate) use self::selection::quoted;
 use crate::Answer;
 use crate::output::print;
 

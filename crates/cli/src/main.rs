@@ -30,6 +30,7 @@ mod overwrite;
 mod ping;
 #[cfg(feature = "lab")]
 mod progress;
+mod result;
 mod route;
 mod signals;
 mod tte;

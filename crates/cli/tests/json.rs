@@ -23,7 +23,7 @@ const UNSEEN: &[(&str, &str, &str)] = &[
     ("lab profile", "function", "needs QEMU"),
     ("lab profile", "place", "needs QEMU"),
     ("tte analyze", "interval", "needs root and two interfaces"),
-    ("tte analyze", "tte_measured", "needs root and two interfaces"),
+    ("tte analyze", "result", "needs root and two interfaces"),
     ("vm kernels", "available", "needs Debian's package lists; tests/vm makes some"),
 ];
 
@@ -381,7 +381,7 @@ fn words_are_listed_in_the_schema() {
     let (_, stdout, _) = printed(&["help", "json", "--schema"]);
     let schema: Value = serde_json::from_str(&stdout).unwrap();
     for (title, field, words) in [
-        ("result of candor lab run", "testbed", &["sim", "vm", "host"][..]),
+        ("result of candor lab run", "testbed", &["sim", "vm", "host", "live"][..]),
         (
             "claim of candor lab claims",
             "agreement",

@@ -60,19 +60,28 @@ fn a_partner_answers_several_pings_and_each_is_counted() {
     let args = [&args[..], &["--timeout", "30s", "--json"]].concat();
     let (code, out, error) = run(&[&args[..], &["--csv", &csv_text]].concat());
     assert_eq!(code, Some(0), "{error}");
-    let pings = objects(&out, "round_trips");
-    let requests: Vec<_> = pings.iter().map(|ping| ping["request"].as_str()).collect();
-    assert_eq!(requests, [Some("077"), Some("079"), Some("07B"), None]);
+    let pings = objects(&out, "result");
+    let request = |ping: &Value| ping["sections"]["ping"]["request"].as_str().map(str::to_owned);
+    let requests: Vec<_> = pings.iter().map(request).collect();
+    assert_eq!(
+        requests,
+        ["077", "079", "07B"]
+            .map(|it| Some(it.to_owned()))
+            .into_iter()
+            .chain([None])
+            .collect::<Vec<_>>()
+    );
     for (ping, sent) in pings.iter().zip([40, 40, 40, 120]) {
         assert_eq!(
-            (ping["sent"].as_u64(), ping["answered"].as_u64()),
+            (ping["sent"].as_u64(), ping["received"].as_u64()),
             (Some(sent), Some(sent)),
             "{ping}"
         );
         // A bus with real bit times is never faster than its bits.
-        assert!(ping["above_wire_ns_p50"].as_i64() > Some(0), "{ping}");
-        assert!(ping["wire_ns_min"].as_u64() >= Some(222_000), "{ping}");
-        assert_eq!(ping["profile"][0]["count"].as_u64(), Some(sent));
+        let wire = &ping["sections"]["ping"];
+        assert!(wire["above_wire"]["p50_ns"].as_i64() > Some(0), "{ping}");
+        assert!(wire["wire_ns_min"].as_u64() >= Some(222_000), "{ping}");
+        assert_eq!(ping["metrics"]["round_trip"]["count"].as_u64(), Some(sent));
     }
     let answered = objects(&pong.finish(), "answered");
     assert_eq!(
@@ -95,9 +104,9 @@ fn without_a_partner_requests_are_lost_and_a_slow_one_is_late() {
     let args = ["ping", &port, "--count", "3", "--timeout", "20ms", "--period", "1ms", "--json"];
     let (code, out, error) = run(&args);
     assert_eq!(code, Some(1), "{error}");
-    let all = objects(&out, "round_trips").pop().unwrap();
+    let all = objects(&out, "result").pop().unwrap();
     assert_eq!((all["sent"].as_u64(), all["lost"].as_u64()), (Some(3), Some(3)));
-    assert!(all["round_trip_ns_p50"].is_null() && all["profile"].as_array().unwrap().is_empty());
+    assert!(all["metrics"].as_object().unwrap().is_empty(), "{all}");
     assert!(error.contains("start `candor pong`"), "{error}");
     // Shorter than the bus allows: every answer is late, and its time is told all the same.
     let port = bus("late");
@@ -116,10 +125,11 @@ fn without_a_partner_requests_are_lost_and_a_slow_one_is_late() {
     ];
     let (code, out, error) = run(&[&partner[..], &["--json"]].concat());
     assert_eq!(code, Some(1), "{error}");
-    let all = objects(&out, "round_trips").pop().unwrap();
+    let all = objects(&out, "result").pop().unwrap();
     assert_eq!(all["late"].as_u64().unwrap() + all["lost"].as_u64().unwrap(), 20, "{all}");
     assert!(
-        all["late"].as_u64() >= Some(19) && all["round_trip_ns_min"].as_u64() > Some(222_000),
+        all["late"].as_u64() >= Some(19)
+            && all["metrics"]["round_trip"]["min_ns"].as_u64() > Some(222_000),
         "{all}"
     );
 }
@@ -131,12 +141,16 @@ fn people_see_a_table_and_a_profile() {
     let (code, out, error) = run(&args);
     assert_eq!(code, Some(0), "{error}");
     assert!(error.contains(": 77 -> 78, 8 bytes, one at a time"), "{error}");
-    for part in ["round trips", "all ", "the bus at 1Mbit/s allows 2", "with at least this latency"]
-    {
+    for part in [
+        "Round trip     30",
+        "at 1Mbit/s, 8 bytes",
+        "the bus allows  2",
+        "with at least this latency",
+    ] {
         assert!(out.contains(part), "{part}: {out}");
     }
     let (_, out, _) = run(&[&args[..], &["--draw", "none"]].concat());
-    assert!(!out.contains("latency"), "{out}");
+    assert!(!out.contains("with at least this latency"), "{out}");
 }
 
 #[test]
@@ -164,9 +178,10 @@ fn can_fd_is_compared_with_the_bit_rates_that_the_bus_has() {
     let (code, out, error) = run(&args);
     assert_eq!(code, Some(0), "{error}");
     // 64 bytes at 2 Mbit/s, the data bit rate of a simulated bus unless it says another.
-    let all = objects(&out, "round_trips").pop().unwrap();
-    assert!(all["above_wire_ns_p50"].as_i64() > Some(0), "{all}");
-    assert!((600_000..660_000).contains(&all["wire_ns_min"].as_u64().unwrap()), "{all}");
+    let all = objects(&out, "result").pop().unwrap();
+    let wire = &all["sections"]["ping"];
+    assert!(wire["above_wire"]["p50_ns"].as_i64() > Some(0), "{all}");
+    assert!((600_000..660_000).contains(&wire["wire_ns_min"].as_u64().unwrap()), "{all}");
     let (code, _, error) =
         run(&["ping", &port, "--pong", &port, "--fd", "--count", "1", "--against", "1M"]);
     assert_eq!(code, Some(0), "{error}");
@@ -187,6 +202,41 @@ fn what_comes_after_its_timeout_is_late_also_at_the_end() {
     let args = ["ping", &port, "--pong", &port, "--count", "1", "--timeout", "5ms", "--json"];
     let (code, out, error) = run(&args);
     assert_eq!(code, Some(1), "{error}");
-    let all = objects(&out, "round_trips").pop().unwrap();
+    let all = objects(&out, "result").pop().unwrap();
     assert_eq!((all["late"].as_u64(), all["lost"].as_u64()), (Some(1), Some(0)), "{all}");
+}
+
+/// What `--out` keeps is read by the commands for results, and claims find the values in it.
+#[cfg(feature = "lab")]
+#[test]
+fn results_are_kept_for_report_comparison_and_claims() {
+    let port = bus("kept");
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (before, after, claims) = (path("before"), path("after"), path("claims.toml"));
+    for out in [&before, &after] {
+        let args = ["ping", &port, "--pong", &port, "--count", "20", "--period", "0"];
+        let args = [&args[..], &["--draw", "none", "--name", "desk", "--out", out]].concat();
+        let (code, _, error) = run(&args);
+        assert_eq!(code, Some(0), "{error}");
+        let (code, _, error) = run(&args);
+        assert_eq!(code, Some(2), "a result is replaced with --force only");
+        assert!(error.contains("desk.json already exists"), "{error}");
+    }
+    let text = "[[experiment]]\nname = 'desk'\nkind = 'ping'\ntestbed = 'vm'\nbus.desk.bitrate = '1M'\n\
+                [[claim]]\nid = 'A'\nsays = 'nothing is faster than the bus'\n\
+                value = 'desk round_trip min'\nat_least = 222\n\
+                [[claim]]\nid = 'B'\nsays = 'that is the bus'\nvalue = 'desk wire_ns_min'\nat_least = 222\n";
+    std::fs::write(&claims, text).unwrap();
+    for (args, expected) in [
+        (&["lab", "show", &before][..], "Round trip"),
+        (&["lab", "compare", &before, &after], "desk"),
+        (&["lab", "claims", &claims, "--out", &before, "--no-run"], "2 of 2 claims agree"),
+        (&["lab", "report", &after], ""),
+    ] {
+        let (code, out, error) = run(args);
+        let said = out + &error;
+        assert!(code == Some(0) && said.contains(expected), "{args:?}: {said}");
+    }
+    assert!(folder.path().join("after/index.html").is_file());
 }

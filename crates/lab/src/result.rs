@@ -63,14 +63,6 @@ pub(crate) fn row_of(value: &impl Serialize) -> Row {
     serde_json::from_value(value).unwrap_or_default()
 }
 
-/// The bytes of the file of a result.
-#[must_use]
-pub fn to_json(result: &ResultFile) -> String {
-    let mut json = serde_json::to_string_pretty(result).unwrap_or_default();
-    json.push('\n');
-    json
-}
-
 /// The name of the layout of [`ProfileFile`].
 pub const PROFILE_SCHEMA: &str = "candor-profile/1";
 

@@ -13,7 +13,7 @@ use candor_time::Nanos;
 
 use crate::error::Error;
 use crate::experiment::{Experiment, Testbed};
-use crate::result::{ResultFile, to_json};
+use crate::result::ResultFile;
 use crate::runner::{Ran, Task, Watch};
 use crate::testbed::Testbeds;
 use candor_output::Target;
@@ -253,7 +253,7 @@ fn make(
         Some(frames) => Some(frames.into_inner().map_err(|error| csv_error(error.into_error()))?),
         None => None,
     };
-    Ok(Made { json: to_json(&ran.result), ran, csv })
+    Ok(Made { json: ran.result.to_json(), ran, csv })
 }
 
 /// The first difference of two runs.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use candor_causes::Cause;
 use candor_lab::campaign::{self, Options};
-use candor_lab::result::{Counts, ResultFile, to_json};
+use candor_lab::result::{Counts, ResultFile};
 use candor_lab::sections::{self, RULES};
 use candor_lab::simulate::{self, Unwatched};
 use candor_lab::{Error, Experiment};
@@ -245,7 +245,7 @@ fn the_seed_decides_every_byte() {
         experiment.seed = seed;
         let (mut result, csv) = try_run(&experiment).unwrap();
         result.seed = 0;
-        (to_json(&result), csv)
+        (result.to_json(), csv)
     };
     let first = output(1);
     assert!(first == output(1));
@@ -259,7 +259,7 @@ fn a_result_does_not_depend_on_the_lines_per_frame() {
     let experiment = experiment(&text, Path::new("."));
     let (with, _) = try_run(&experiment).unwrap();
     let without = simulate::run(&experiment, "again".into(), None, &Unwatched).unwrap();
-    assert_eq!(to_json(&with), to_json(&without));
+    assert_eq!(with.to_json(), without.to_json());
 }
 
 #[test]

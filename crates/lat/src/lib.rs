@@ -17,6 +17,7 @@
 //! | [`live`] | [`Live`](live::Live): counted by several threads while others read |
 //! | [`pairing`] | which frame behind the gateway is which frame before it, as on the papers' test bed |
 //! | [`section`] | what a result says besides, as tables |
+//! | [`sections`] | which sections there are, with their columns |
 //! | `result` | [`ResultFile`](result::ResultFile): the result of a measurement, in files; with the feature `serde` |
 //! | [`text`] | latency profiles and histograms drawn with characters |
 //!
@@ -46,6 +47,7 @@ pub mod path;
 #[cfg(feature = "serde")]
 pub mod result;
 pub mod section;
+pub mod sections;
 pub mod taps;
 pub mod text;
 pub mod times;

@@ -118,4 +118,12 @@ impl ResultFile {
     pub fn metric(&self, metric: Metric) -> Option<&Figures> {
         self.metrics.get(metric.key())
     }
+
+    /// The bytes of the file.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).unwrap_or_default();
+        json.push('\n');
+        json
+    }
 }

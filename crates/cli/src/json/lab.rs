@@ -1,7 +1,6 @@
 //! What `candor lab` and `candor vm` print.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use candor_lab::Experiment;
 use candor_lab::claims::Agreement;
@@ -11,18 +10,15 @@ use candor_lab::compare::{
 use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, TRAFFICS};
 use candor_lab::experiment::Testbed;
 use candor_lab::group::Range;
-use candor_lab::result::Figures;
-use candor_lab::run::results_of;
-use candor_lab::runner::Ran;
 use candor_lab::vm::Breakdown;
 use candor_lat::Metric;
-use candor_lat::section::{Cell, Row, Sections, Unit};
+use candor_lat::section::{Cell, Row, Unit};
 use candor_vm::Function;
 use candor_vm::clean::{self, Piece, Stale};
 use candor_vm::kernel::{Available, Cached, Kernel};
 
 use super::table::objects;
-use super::value::{scalars, word, words};
+use super::value::{word, words};
 use crate::lab::claims::{Counts, Judged};
 use crate::lab::compare::agrees;
 use crate::lab::coverage::{CONDITIONS, missing, missing_by_load, missing_by_traffic};
@@ -312,55 +308,6 @@ objects! {
         instructions_per_frame = of.per_frame(it.instructions);
     }
 
-    /// The result of an experiment; `sent` is the sum of `received`, `not_routed`, `refused` and `lost`.
-    "result" of "lab run", "tte run" for (&Path, &Ran) as (out, it) {
-        /// The name of the experiment, with its seed if it has several
-        experiment = it.result.experiment;
-        /// The name of the experiment, without the seed
-        group = it.result.group();
-        /// The seed
-        seed = it.result.seed;
-        /// Where it ran
-        testbed [Testbed::ALL.into_iter().map(Testbed::name)] = it.result.testbed;
-        /// Whether the result was in the cache
-        cached = it.is_cached;
-        /// Frames sent
-        sent = it.result.counts.sent;
-        /// Frames of which a copy arrived
-        received = it.result.counts.received;
-        /// Frames that no rule took
-        not_routed = it.result.counts.not_routed;
-        /// Frames that the rules refused
-        refused = it.result.counts.refused;
-        /// Frames that a rule took, or that never got to the rules, and that did not arrive
-        lost = it.result.counts.lost;
-        /// The latencies that it has, by metric, as docs/experiments.md lists them; a metric is absent if no frame
-        /// has it
-        metrics = it.result.metrics;
-        /// What is known besides, such as the loads of buses: tables, as docs/experiments.md lists them
-        sections = it.result.sections;
-        /// The file with everything about the result
-        file = results_of(out).join(format!("{}.json", it.result.experiment));
-    }
-
-    /// The figures of a latency.
-    Figures as it {
-        /// Frames that were measured
-        count;
-        /// The shortest latency, in ns
-        min_ns;
-        /// Half of the latencies are at most this, in ns
-        p50_ns;
-        /// 90 of 100 latencies are at most this, in ns
-        p90_ns;
-        /// 99 of 100 latencies are at most this, in ns
-        p99_ns;
-        /// 999 of 1,000 latencies are at most this, in ns
-        p999_ns;
-        /// The longest latency, in ns
-        max_ns;
-    }
-
     /// A folder of the cache.
     "cache" of "vm cache" for Piece as it {
         /// What it holds
@@ -535,10 +482,6 @@ fn text<'a>(message: &'a Row, key: &str) -> &'a str {
 /// The same as a number; 0 if there is none.
 fn count(message: &Row, key: &str) -> u64 {
     message.get(key).and_then(Cell::number).unwrap_or_default() as u64
-}
-
-scalars! {
-    {"type": "object", "additionalProperties": true}: Sections;
 }
 
 /// A folder that was removed.

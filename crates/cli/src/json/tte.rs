@@ -4,7 +4,7 @@ use candor_tte::schedule::{Departure, Direction};
 use candor_tte::{Flow, Hop, Network};
 
 use super::table::objects;
-use crate::tte::analyze::figures::Interval;
+use crate::tte::analyze::Interval;
 use crate::tte::check::{Checked, instant};
 use crate::tte::model::Row;
 

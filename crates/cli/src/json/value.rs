@@ -209,6 +209,4 @@ macro_rules! words {
     )+};
 }
 
-#[cfg(feature = "lab")]
-pub(super) use scalars;
 pub(super) use {word, words};

@@ -12,7 +12,7 @@ use crate::Answer;
 use crate::json::lines;
 use crate::output::print;
 
-use super::sections::rows_text;
+use crate::result::rows_text;
 
 #[derive(Args)]
 pub(crate) struct Messages {

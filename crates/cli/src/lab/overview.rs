@@ -10,8 +10,8 @@ use candor_lab::result::{ResultFile, Stopped};
 use candor_lab::runner::Ran;
 
 use super::ranges::{duration_range, number_range};
-use super::sections;
-use crate::output::{duration, table, thousands};
+use crate::output::{table, thousands};
+use crate::result::{sections, sum};
 
 /// The figures of all results, and of a few the details. The runs of one experiment with several seeds
 /// share a row, and each kind of experiments has a table.
@@ -85,19 +85,8 @@ fn notes(finished: &[Ran]) -> String {
 
 /// What became of the frames, bus by bus and cause by cause.
 pub(crate) fn details(result: &ResultFile) -> String {
-    let counts = &result.counts;
-    let mut out = format!("\n{}\n", result.conditions);
-    out.push_str(&format!(
-        "{} {} sent in {} = {} received + {} not routed + {} refused + {} lost\n",
-        thousands(counts.sent),
-        noun(counts.sent, "frame"),
-        duration(result.duration_ns as f64),
-        thousands(counts.received),
-        thousands(counts.not_routed),
-        thousands(counts.refused),
-        thousands(counts.lost),
-    ));
-    out.push_str(&sections::text(result));
+    let mut out = format!("\n{}\n{}", result.conditions, sum(result));
+    out.push_str(&sections(result));
     if !result.stopped.is_empty() {
         out.push('\n');
         out.push_str(&stopped(&result.stopped));

@@ -9,6 +9,7 @@ use candor_diagnostics::part_of;
 use candor_lab::experiment::Testbed;
 use candor_lab::host::Host;
 use candor_lab::run::{self, Difference, Outcome, Settings, results_of};
+use candor_lab::runner::Ran;
 use candor_lab::testbed::Testbeds;
 use candor_lab::vm::Emulator;
 use candor_lab::{Campaign, Error, Experiment, campaign, report};
@@ -19,6 +20,7 @@ use super::overview::overview;
 use super::selection::{Selection, command_for, load};
 use crate::Answer;
 use crate::json::lines;
+use crate::json::result::Saved;
 use crate::output::{print, thousands};
 use crate::overwrite::Overwriting;
 use crate::progress::{Bar, catch_interrupt, is_interrupted};
@@ -69,7 +71,13 @@ pub(super) fn run_and_show(arguments: &Run, campaign: &Campaign) -> Result<Outco
     let outcome = execute(&arguments.selection, &arguments.running, campaign)?;
     let out = &arguments.running.out;
     if arguments.json {
-        print(&lines(outcome.finished.iter().map(|ran| (out.as_path(), ran)))?)?;
+        let file = |name: &str| Some(results_of(out).join(format!("{name}.json")));
+        let saved = outcome.finished.iter().map(|Ran { result, is_cached }| Saved {
+            result,
+            cached: *is_cached,
+            file: file(&result.experiment),
+        });
+        print(&lines(saved)?)?;
     } else if !outcome.finished.is_empty() {
         let mut text = overview(&outcome.finished);
         text.extend(campaign.too_many_for_lines.map(no_lines));

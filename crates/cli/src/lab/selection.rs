@@ -8,6 +8,8 @@ use candor_lab::experiment::{KernelChoice, Testbed};
 use candor_lab::{Campaign, Experiment, run};
 use clap::Args;
 
+use crate::output::shell_word;
+
 use crate::color;
 use crate::file_kind::FileKind;
 
@@ -106,20 +108,21 @@ fn kernel(selection: &Selection) -> Result<Option<KernelChoice>, String> {
 
 /// The command that runs one experiment again.
 pub(super) fn command_for(selection: &Selection, experiment: &Experiment) -> String {
-    let mut command = format!("candor lab run {}", quoted(&selection.file.display().to_string()));
-    command.push_str(&format!(" --only {}", quoted(&experiment.group)));
+    let mut command =
+        format!("candor lab run {}", shell_word(&selection.file.display().to_string()));
+    command.push_str(&format!(" --only {}", shell_word(&experiment.group)));
     for set in &selection.set {
-        command.push_str(&format!(" --set {}", quoted(set)));
+        command.push_str(&format!(" --set {}", shell_word(set)));
     }
     if let Some(testbed) = selection.testbed {
         command.push_str(&format!(" --testbed {testbed}"));
     }
     if experiment.testbed() == Testbed::Vm {
         if let Some(kernel) = &selection.kernel {
-            command.push_str(&format!(" --kernel {}", quoted(kernel)));
+            command.push_str(&format!(" --kernel {}", shell_word(kernel)));
         }
         if let Some(modules) = &selection.modules {
-            command.push_str(&format!(" --modules {}", quoted(&modules.display().to_string())));
+            command.push_str(&format!(" --modules {}", shell_word(&modules.display().to_string())));
         }
         if let Some(mips) = selection.mips {
             command.push_str(&format!(" --mips {mips}"));
@@ -127,14 +130,4 @@ pub(super) fn command_for(selection: &Selection, experiment: &Experiment) -> Str
     }
     command.push_str(&format!(" --seed {}", experiment.seed));
     command
-}
-
-/// A word for a shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }

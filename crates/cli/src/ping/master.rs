@@ -6,7 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_bus::outlet::Stop;
 use candor_bus::rates::{RatedPort, read_timing};
+use candor_config::quoted;
 use candor_diagnostics::counted;
+use candor_lat::TapPath;
+use candor_lat::result::ResultFile;
 use candor_linux::clock;
 use candor_output::{Target, say};
 use candor_ping::{Counts, Master, Pace, Pair, Plan, Track, Trip, run, shortest};
@@ -19,9 +22,10 @@ use clap::Args;
 use super::report::{self, Draw, Measured, Tick};
 use super::{PairArgs, RealTimeArgs, open};
 use crate::Answer;
-use crate::bus::live::{Out, catch_signals};
+use crate::bus::live::{Out, catch_signals, hex_word};
 use crate::duration;
 use crate::overwrite::{Overwriting, unwritable};
+use crate::result::{self, Saving};
 
 /// Requests if neither a count nor a time is given.
 const COUNT: u64 = 100;
@@ -77,12 +81,14 @@ pub(crate) struct PingArgs {
     csv: Option<PathBuf>,
     #[command(flatten)]
     overwriting: Overwriting,
+    #[command(flatten)]
+    saving: Saving,
     /// What is drawn at the end
     #[arg(long, value_enum, default_value_t = Draw::Profile)]
     draw: Draw,
     #[command(flatten)]
     real_time: RealTimeArgs,
-    /// Print JSON Lines: objects of type "interval", then one of type "round_trips" for each ping and one for all
+    /// Print JSON Lines: objects of type "interval", then one of type "result" for each ping and one for all
     #[arg(long)]
     json: bool,
 }
@@ -158,7 +164,7 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
     if let Some(partner) = partner {
         partner.join()?;
     }
-    follower.finish(&master, args.draw)?;
+    follower.finish(&master, args)?;
     ran.map_err(|error| error.to_string())?;
     say_what_is_wrong(&master, args.pong.is_some());
     let counts = master.counts(None);
@@ -311,7 +317,7 @@ impl Follower {
         self.recent.sort_unstable();
         let tick = Tick { time, counts, last: self.last, round_trips_ns: &self.recent };
         let text = match self.is_json {
-            true => tick.json()?,
+            true => crate::json::line(&tick)?,
             false => tick.line(!std::mem::replace(&mut self.has_head, true)),
         };
         self.out.write(&text)?;
@@ -321,20 +327,50 @@ impl Follower {
         Ok(self.out.is_open())
     }
 
-    fn finish(mut self, master: &Master, draw: Draw) -> Result<(), String> {
+    fn finish(mut self, master: &Master, args: &PingArgs) -> Result<(), String> {
         if let Some(error) = self.error {
             return Err(error);
         }
         if let Some(csv) = self.csv.take() {
             csv.finish()?;
         }
-        let pairs: Vec<_> = self.pairs.iter().map(|pair| (pair.request(), pair.answer())).collect();
+        // One ping is all of them.
+        let places = (0..self.pairs.len()).map(Some).filter(|_| self.pairs.len() > 1);
+        let result = |place| report::result(master, place, &self.measured, self.empty(args, place));
+        let results: Vec<_> = places.chain([None]).map(result).collect();
+        args.saving.save(args.overwriting, &results)?;
         let text = match self.is_json {
-            true => report::json(master, &pairs, &self.measured)?,
-            false => report::text(master, &pairs, &self.measured, self.timing, draw),
+            true => result::json(&results, &args.saving)?,
+            false => result::text(&results) + &report::drawn(master, args.draw),
         };
         self.out.write(&text)?;
         self.out.flush()
+    }
+}
+
+impl Follower {
+    /// The result of a ping, or of all, that says nothing yet of what happened.
+    fn empty(&self, args: &PingArgs, place: Option<usize>) -> ResultFile {
+        let pair = place.and_then(|place| self.pairs.get(place));
+        let name = pair.map_or_else(String::new, |pair| hex_word(pair.request()));
+        let port = args.port.port.address.to_string();
+        let at = self.timing.map_or_else(String::new, |it| format!(" at {}bit/s", it.nominal));
+        let pace = if args.paced { "when due" } else { "one at a time" };
+        let conditions = format!("round trips over {port}{at}, {} bytes, {pace}", args.length);
+        let settings = [
+            ("kind", quoted("ping")),
+            ("port", quoted(&port)),
+            ("period", quoted(&args.period.to_string())),
+            ("paced", args.paced.to_string()),
+            ("length", args.length.to_string()),
+            ("fd", args.fd.to_string()),
+            ("timeout", quoted(&args.timeout.to_string())),
+        ];
+        ResultFile {
+            seed: args.seed,
+            duration_ns: clock::now().since(self.start).as_nanos(),
+            ..args.saving.result(TapPath::ROUND_TRIP, &name, conditions, &settings)
+        }
     }
 }
 

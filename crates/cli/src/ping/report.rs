@@ -1,22 +1,18 @@
 //! What `candor ping` tells: a line for each interval, and everything at the end.
 
-use std::fmt::Write as _;
-
+use candor_lat::result::{PROFILE_POINTS, ResultFile};
+use candor_lat::section::Sections;
+use candor_lat::sections::PING;
 use candor_lat::text::{self, Canvas, Charset, Scale, Series};
-use candor_lat::{Figures, Histogram, quantile};
+use candor_lat::{self as lat, Figures, Histogram, Metric, quantile};
 use candor_ping::{Counts, Master};
 use candor_time::Nanos;
-use candor_wire::can::Timing;
 use clap::ValueEnum;
 
 use crate::bus::live::hex_word;
-use crate::json;
-use crate::json::ping_interval::PingInterval;
-use crate::json::round_trips::{ProfilePoint, RoundTrips};
-use crate::output::{duration, duration_or_dash, interval_line, table, thousands};
+use crate::output::{duration_or_dash, interval_line, thousands};
+use crate::result::stopped;
 
-/// The most points of a profile in JSON.
-const MOST_POINTS: usize = 200;
 const BINS: usize = 60;
 
 /// What is drawn at the end.
@@ -67,23 +63,28 @@ impl Measured {
 }
 
 /// An interval.
-pub(super) struct Tick<'a> {
+pub(crate) struct Tick<'a> {
     /// Its end, since the start.
-    pub(super) time: Nanos,
-    pub(super) counts: Counts,
+    pub(crate) time: Nanos,
+    pub(crate) counts: Counts,
     /// At its beginning.
-    pub(super) last: Counts,
+    pub(crate) last: Counts,
     /// Sorted.
-    pub(super) round_trips_ns: &'a [i64],
+    pub(crate) round_trips_ns: &'a [i64],
 }
 
 impl Tick<'_> {
-    fn quantile(&self, hundredths: u64) -> Option<i64> {
+    /// Requests that were lost, less those of them that were answered late.
+    pub(crate) const fn lost(&self) -> i64 {
+        self.counts.lost as i64 - self.last.lost as i64
+    }
+
+    pub(crate) fn quantile(&self, hundredths: u64) -> Option<i64> {
         quantile(self.round_trips_ns, hundredths, 100)
     }
 
     pub(super) fn line(&self, with_head: bool) -> String {
-        let Counts { sent, answered, late, lost, .. } = self.counts;
+        let Counts { sent, answered, late, .. } = self.counts;
         let last = self.last;
         let mut out = String::new();
         if with_head {
@@ -96,27 +97,13 @@ impl Tick<'_> {
             thousands(sent - last.sent),
             thousands(answered - last.answered),
             thousands(late - last.late),
-            (lost as i64 - last.lost as i64).to_string(),
+            self.lost().to_string(),
             ns(self.round_trips_ns.first().copied()),
             ns(self.quantile(50)),
             ns(self.quantile(99)),
             ns(self.round_trips_ns.last().copied()),
         ]));
         out
-    }
-
-    pub(super) fn json(&self) -> Result<String, String> {
-        json::line(&PingInterval {
-            time_ns: self.time.as_nanos(),
-            sent: self.counts.sent - self.last.sent,
-            answered: self.counts.answered - self.last.answered,
-            late: self.counts.late - self.last.late,
-            lost: self.counts.lost as i64 - self.last.lost as i64,
-            round_trip_ns_min: self.round_trips_ns.first().copied(),
-            round_trip_ns_p50: self.quantile(50),
-            round_trip_ns_p99: self.quantile(99),
-            round_trip_ns_max: self.round_trips_ns.last().copied(),
-        })
     }
 }
 
@@ -125,147 +112,66 @@ const fn waiting(counts: &Counts) -> u64 {
     counts.sent - counts.answered - counts.late - counts.lost
 }
 
-/// All at the end, for people.
-pub(super) fn text(
+/// The result of a ping, or of all.
+pub(super) fn result(
     master: &Master,
-    pairs: &[(u32, u32)],
+    place: Option<usize>,
     measured: &Measured,
-    timing: Option<Timing>,
-    draw: Draw,
-) -> String {
-    let round_trips = master.round_trips(None);
-    let counts = master.counts(None);
-    let mut out = String::new();
-    let mut rows = Vec::new();
-    let places = (0..pairs.len()).map(Some).filter(|_| pairs.len() > 1);
-    for place in places.chain([None]) {
-        let name = match place.and_then(|place| pairs.get(place)) {
-            Some((request, answer)) => format!("{} -> {}", hex_word(*request), hex_word(*answer)),
-            None => "all".into(),
-        };
-        let counts = master.counts(place);
-        let summary = master.round_trips(place).figures();
-        let mut cells = vec![name];
-        cells.extend([counts.sent, counts.answered, counts.late, counts.lost].map(thousands));
-        cells.extend(figures(summary.as_ref()));
-        rows.push(cells);
+    empty: ResultFile,
+) -> ResultFile {
+    let counts = master.counts(place);
+    let round_trips = master.round_trips(place);
+    let wire = measured.of(place);
+    let range = wire.and_then(|wire| wire.range);
+    let above = wire.and_then(|wire| wire.above.as_ref()?.figures());
+    let pair = place.and_then(|place| master.plan().tracks.get(place)).map(|track| track.pair);
+    let row = PING.row([
+        pair.map(|pair| hex_word(pair.request())).into(),
+        pair.map(|pair| hex_word(pair.answer())).into(),
+        waiting(&counts).into(),
+        counts.strange.into(),
+        range.map(|(least, _)| least).into(),
+        range.map(|(_, most)| most).into(),
+        above.into(),
+        master.lateness().figures().into(),
+    ]);
+    let lost = counts.lost + waiting(&counts);
+    let metrics = round_trips.figures().map(|figures| {
+        let profile = round_trips.profile_thinned(PROFILE_POINTS);
+        (Metric::RoundTrip.key().to_owned(), Figures { profile, ..figures })
+    });
+    ResultFile {
+        counts: lat::Counts {
+            sent: counts.sent,
+            received: counts.answered + counts.late,
+            lost,
+            duplicated: counts.duplicates,
+            late: counts.late,
+            ..lat::Counts::default()
+        },
+        stopped: stopped(lost),
+        metrics: metrics.into_iter().collect(),
+        sections: Sections::default().with_one(&PING, row),
+        ..empty
     }
-    let head = [
-        "round trips",
-        ">sent",
-        ">answered",
-        ">late",
-        ">lost",
-        ">min",
-        ">p50",
-        ">p90",
-        ">p99",
-        ">p99.9",
-        ">max",
-    ];
-    out.push_str(&table(&head, &rows));
-    if let (Some(timing), Some(wire)) = (timing, measured.of(None))
-        && let (Some((least, most)), Some(above)) = (wire.range, &wire.above)
-        && let Some(above) = above.figures()
-    {
-        let _ = writeln!(
-            out,
-            "the bus at {}bit/s allows {} to {}; above that: p50 {}, p99 {}, max {}",
-            timing.nominal,
-            duration(least as f64),
-            duration(most as f64),
-            duration(above.p50_ns as f64),
-            duration(above.p99_ns as f64),
-            duration(above.max_ns as f64),
-        );
-    }
-    let more = [
-        (waiting(&counts), "still waited for its answer at the end"),
-        (counts.duplicates, "answers to what was answered already"),
-        (counts.strange, "frames with the identifier of an answer and other data than any request"),
-    ];
-    for (count, what) in more.into_iter().filter(|(count, _)| *count > 0) {
-        let _ = writeln!(out, "{}: {what}", thousands(count));
-    }
-    if let Some(lateness) = master.lateness().figures() {
-        let (p50, max) = (duration(lateness.p50_ns as f64), duration(lateness.max_ns as f64));
-        let _ = writeln!(out, "requests were sent {p50} after they were due (p50), {max} at most");
-    }
-    if round_trips.count() > 0 && draw != Draw::None {
-        out.push('\n');
-        out.push_str(&drawn(&round_trips, draw));
-    }
-    out
 }
 
-fn drawn(round_trips: &Histogram, draw: Draw) -> String {
+/// The round trips of all pings, drawn; nothing if there are none.
+pub(super) fn drawn(master: &Master, draw: Draw) -> String {
+    let round_trips = master.round_trips(None);
+    if round_trips.count() == 0 || draw == Draw::None {
+        return String::new();
+    }
     let time = if draw == Draw::Histogram { Scale::Linear } else { Scale::Logarithmic };
     let canvas = Canvas { width: 80, height: 16, time, charset: Charset::Unicode };
-    if draw == Draw::Histogram {
-        return text::histogram("round trip", &round_trips.classic(BINS), canvas);
-    }
     let profile = round_trips.profile();
-    text::profile("round trip", &[Series { name: "round trips", profile: &profile }], canvas)
-}
-
-fn figures(summary: Option<&Figures>) -> [String; 6] {
-    let of = |of: fn(&Figures) -> i64| {
-        summary.map_or_else(|| "-".to_owned(), |summary| duration(of(summary) as f64))
+    let text = match draw {
+        Draw::Histogram => text::histogram("round trip", &round_trips.classic(BINS), canvas),
+        _ => text::profile(
+            "round trip",
+            &[Series { name: "round trips", profile: &profile }],
+            canvas,
+        ),
     };
-    [
-        of(|it| it.min_ns),
-        of(|it| it.p50_ns),
-        of(|it| it.p90_ns),
-        of(|it| it.p99_ns),
-        of(|it| it.p999_ns),
-        of(|it| it.max_ns),
-    ]
-}
-
-/// All at the end, as JSON Lines: each ping, and all of them.
-pub(super) fn json(
-    master: &Master,
-    pairs: &[(u32, u32)],
-    measured: &Measured,
-) -> Result<String, String> {
-    let objects = (0..pairs.len()).map(Some).chain([None]).map(|place| {
-        let counts = master.counts(place);
-        let round_trips = master.round_trips(place);
-        let summary = round_trips.figures();
-        let lateness = master.lateness().figures();
-        let wire = measured.of(place);
-        let range = wire.and_then(|wire| wire.range);
-        let above = wire.and_then(|wire| wire.above.as_ref()?.figures());
-        let points = round_trips.profile_thinned(MOST_POINTS).into_iter();
-        let points = points.map(|(round_trip_ns, count)| ProfilePoint { round_trip_ns, count });
-        let pair = place.and_then(|place| pairs.get(place));
-        RoundTrips {
-            request: pair.map(|(request, _)| hex_word(*request)),
-            answer: pair.map(|(_, answer)| hex_word(*answer)),
-            sent: counts.sent,
-            answered: counts.answered,
-            late: counts.late,
-            lost: counts.lost,
-            waiting: waiting(&counts),
-            duplicates: counts.duplicates,
-            strange: counts.strange,
-            round_trip_ns_min: summary.as_ref().map(|it| it.min_ns),
-            round_trip_ns_p50: summary.as_ref().map(|it| it.p50_ns),
-            round_trip_ns_p90: summary.as_ref().map(|it| it.p90_ns),
-            round_trip_ns_p99: summary.as_ref().map(|it| it.p99_ns),
-            round_trip_ns_p999: summary.as_ref().map(|it| it.p999_ns),
-            round_trip_ns_max: summary.as_ref().map(|it| it.max_ns),
-            round_trip_ns_mean: summary.as_ref().map(|it| it.mean_ns),
-            round_trip_ns_stddev: summary.as_ref().map(|it| it.stddev_ns),
-            wire_ns_min: range.map(|(least, _)| least),
-            wire_ns_max: range.map(|(_, most)| most),
-            above_wire_ns_p50: above.as_ref().map(|it| it.p50_ns),
-            above_wire_ns_p99: above.as_ref().map(|it| it.p99_ns),
-            above_wire_ns_max: above.as_ref().map(|it| it.max_ns),
-            sent_late_ns_p50: lateness.as_ref().map(|it| it.p50_ns),
-            sent_late_ns_max: lateness.as_ref().map(|it| it.max_ns),
-            profile: points.collect(),
-        }
-    });
-    json::lines(objects)
+    format!("\n{text}")
 }

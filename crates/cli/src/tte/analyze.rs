@@ -2,38 +2,37 @@
 //!
 //! `candor help json tte analyze` describes what `--json` prints.
 
-pub(crate) mod figures;
-
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+pub(crate) use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use candor_bus::outlet::Stop;
+use candor_config::quoted;
+use candor_lat::result::{PROFILE_POINTS, ResultFile};
+use candor_lat::section::{Cell, Sections};
+use candor_lat::sections::{ANALYSIS, FLOW};
+use candor_lat::{Figures, Metric, TapPath, quantile};
 use candor_linux::clock;
 use candor_linux::ethernet::{EthernetSocket, Options};
 use candor_output::say;
-use candor_time::{Instant, Monotonic, Nanos, Realtime};
+use candor_time::{Instant, Monotonic, Nanos};
 use candor_tte::Network;
-use candor_tte::model::Framing;
-use candor_tte_live::analyzer::{Arrival, Heard, listen};
-use candor_tte_live::join::{Join, Key, Outcome};
-use candor_wire::eth::Address;
+use candor_tte_live::analysis::{Analysis, Fate, Flow, Place, Totals};
+use candor_tte_live::analyzer::{Heard, listen};
+use candor_tte_live::join::Key;
 use clap::Args;
 
 use super::live::{self, Csv, Ending, Kind};
 use crate::Answer;
 use crate::bus::live::{Out, catch_signals};
-use crate::output::thousands;
+use crate::output::{duration_or_dash, interval_line, thousands};
 use crate::overwrite::Overwriting;
-use figures::{Figures, Place, Totals};
+use crate::result::{self, Saving, stopped};
 
 /// How often it is looked whether to end.
 const ATTENTION: Duration = Duration::from_millis(50);
-/// How long a frame may be under way.
-const PATIENCE: Nanos = Nanos::from_secs(1);
 /// How long frames that are under way at the end are waited for.
 const LINGER: Nanos = Nanos::from_millis(500);
 
@@ -71,7 +70,9 @@ pub(crate) struct AnalyzeArgs {
     csv: Option<PathBuf>,
     #[command(flatten)]
     overwriting: Overwriting,
-    /// Print JSON Lines: objects of type "interval", then one of type "tte_measured" for each flow
+    #[command(flatten)]
+    saving: Saving,
+    /// Print JSON Lines: objects of type "interval", then one of type "result" for each flow
     #[arg(long)]
     json: bool,
 }
@@ -92,24 +93,18 @@ pub(super) fn run(args: &AnalyzeArgs) -> Answer {
     let head = "flow,run,number,outcome,before_ns,behind_ns,latency_ns";
     let csv = args.csv.as_deref().map(|path| Csv::create(path, args.overwriting, head));
     let begin = clock::now();
-    let mut analysis = Analysis {
+    let own = before.as_ref().map(EthernetSocket::address);
+    let mut view = View {
         args,
         network: &network,
-        wanted,
-        receiver,
-        own: before.as_ref().map(EthernetSocket::address),
-        figures: BTreeMap::new(),
-        join: Join::new(PATIENCE),
-        looked: [Instant::default(); 2],
+        analysis: Analysis::new(&network, (wanted, receiver), own),
         begin,
         next: begin + args.interval,
         last: Totals::default(),
         recent: Vec::new(),
         closing: None,
-        strangers: 0,
-        unstamped: 0,
-        seen: 0,
         csv: csv.transpose()?,
+        failure: Ok(()),
         out: Out::new(),
         has_head: false,
     };
@@ -117,20 +112,20 @@ pub(super) fn run(args: &AnalyzeArgs) -> Answer {
         let from = args.from.as_deref().map_or("the schedule".to_owned(), |it| it.to_owned());
         say!("analyze {}: latencies from {from}; Ctrl-C ends it", args.interface);
     }
-    let (unheard, ended) = hear(&mut analysis, before.as_ref(), &behind, stop)?;
-    let answer = analysis.finish(unheard)?;
+    let (unheard, ended) = hear(&mut view, before.as_ref(), &behind, stop)?;
+    let answer = view.finish(unheard)?;
     ended?;
     Ok(answer)
 }
 
 /// Hands what both ports hear to the analysis until it is over: frames that found no room, and why a port ended.
 fn hear(
-    analysis: &mut Analysis<'_>,
+    view: &mut View<'_>,
     before: Option<&EthernetSocket>,
     behind: &EthernetSocket,
     stop: &Stop,
 ) -> Result<(u64, Result<(), String>), String> {
-    let network = analysis.network;
+    let network = view.network;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let _ending = Ending(&over);
@@ -150,11 +145,11 @@ fn hear(
         drop(tell);
         loop {
             match heard.recv_timeout(ATTENTION) {
-                Ok((place, heard)) => analysis.take(place, heard)?,
+                Ok((place, heard)) => view.take(place, heard)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if analysis.tick(clock::now(), stop.load(Ordering::Relaxed))? {
+            if view.tick(clock::now(), stop.load(Ordering::Relaxed))? {
                 break;
             }
         }
@@ -180,19 +175,11 @@ fn flow(network: &Network, args: &AnalyzeArgs, name: &str) -> Result<usize, Stri
     })
 }
 
-/// An analysis at work.
-struct Analysis<'a> {
+/// What is shown of an analysis.
+struct View<'a> {
     args: &'a AnalyzeArgs,
     network: &'a Network,
-    wanted: Option<usize>,
-    receiver: Option<usize>,
-    /// The address of the interface before the network.
-    own: Option<Address>,
-    /// By flow.
-    figures: BTreeMap<usize, Figures>,
-    join: Join,
-    /// Up to when all was told that the ports had: before, behind.
-    looked: [Instant<Realtime>; 2],
+    analysis: Analysis<'a>,
     begin: Instant<Monotonic>,
     next: Instant<Monotonic>,
     last: Totals,
@@ -200,172 +187,35 @@ struct Analysis<'a> {
     recent: Vec<i64>,
     /// Since when only frames count that are under way.
     closing: Option<Instant<Monotonic>>,
-    strangers: u64,
-    unstamped: u64,
-    /// Frames that the port before the network has seen.
-    seen: u64,
     csv: Option<Csv>,
+    /// Why the file cannot be written.
+    failure: Result<(), String>,
     out: Out,
     has_head: bool,
 }
 
-impl Analysis<'_> {
-    const fn has_two_ports(&self) -> bool {
-        self.own.is_some()
-    }
-
+impl View<'_> {
     fn take(&mut self, place: Place, heard: Heard) -> Result<(), String> {
-        match heard {
-            Heard::Stranger => self.strangers += 1,
-            Heard::Pcf => {}
-            Heard::Looked(at) => {
-                self.looked[place as usize] = at;
-                let [before, behind] = self.looked;
-                let mut outcomes = Vec::new();
-                self.join.expire(before.min(behind), &mut |it| outcomes.push(it));
-                for outcome in outcomes {
-                    self.settle(outcome)?;
-                }
-            }
-            Heard::Frame { flow, .. } if self.wanted.is_some_and(|wanted| wanted != flow) => {}
-            Heard::Frame { flow, arrival, source } => {
-                let key = Key::from(&arrival.measurement);
-                if self.closing.is_some() && !self.join.is_known(&key) {
-                    return Ok(());
-                }
-                match (place, self.has_two_ports()) {
-                    (Place::Before, _) => self.came_before(flow, key, &arrival, source)?,
-                    (Place::Behind, true) => self.came_behind(flow, key, &arrival)?,
-                    (Place::Behind, false) => self.came(flow, key, &arrival)?,
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn came_before(
-        &mut self,
-        flow: usize,
-        key: Key,
-        arrival: &Arrival,
-        source: Address,
-    ) -> Result<(), String> {
-        let Some(stamp) = arrival.stamp else {
-            self.unstamped += 1;
-            return Ok(());
-        };
-        if !self.join.was_before(&key) {
-            self.seen += 1;
-        }
-        // The stamp of a frame that this machine sends is of its first bit, else of its last.
-        let model_ns = self.model_ns(flow, Some(source) != self.own);
-        self.figures(flow).set_model(model_ns);
-        match self.join.before(key, stamp) {
-            Some(outcome) => self.settle(outcome),
-            None => Ok(()),
-        }
-    }
-
-    fn came_behind(&mut self, flow: usize, key: Key, arrival: &Arrival) -> Result<(), String> {
-        let is_again = self.figures(flow).came(key);
-        let Some(stamp) = arrival.stamp else {
-            self.unstamped += 1;
-            return Ok(());
-        };
-        if is_again {
-            return self.write(key, "duplicated", None, Some(stamp.as_nanos()));
-        }
-        match self.join.behind(key, stamp) {
-            Some(outcome) => self.settle(outcome),
-            None => Ok(()),
-        }
-    }
-
-    /// With one port: the latency counts from the instant of the schedule.
-    fn came(&mut self, flow: usize, key: Key, arrival: &Arrival) -> Result<(), String> {
-        let is_again = self.figures(flow).came(key);
-        let due_ns = arrival.measurement.scheduled_ns;
-        let stamp_ns = arrival.stamp.map(Instant::as_nanos);
-        if is_again {
-            return self.write(key, "duplicated", Some(due_ns), stamp_ns);
-        }
-        match stamp_ns {
-            Some(stamp_ns) => self.measured(key, due_ns, stamp_ns),
-            None => {
-                self.unstamped += 1;
-                Ok(())
-            }
-        }
-    }
-
-    fn settle(&mut self, outcome: Outcome) -> Result<(), String> {
-        match outcome {
-            Outcome::Arrived { key, before, behind } => {
-                self.measured(key, before.as_nanos(), behind.as_nanos())
-            }
-            Outcome::Lost(key) => {
-                self.figures(key.stream.into()).lost(key);
-                self.write(key, "lost", None, None)
-            }
-            Outcome::Unmatched(key) => {
-                self.figures(key.stream.into()).unmatched += 1;
-                self.write(key, "unmatched", None, None)
-            }
-        }
-    }
-
-    fn measured(&mut self, key: Key, before_ns: u64, behind_ns: u64) -> Result<(), String> {
-        let latency_ns = behind_ns.wrapping_sub(before_ns).cast_signed();
-        self.figures(key.stream.into()).measured(key, before_ns, behind_ns);
-        self.recent.push(latency_ns);
-        self.write(key, "arrived", Some(before_ns), Some(behind_ns))
-    }
-
-    fn write(
-        &mut self,
-        key: Key,
-        outcome: &str,
-        before_ns: Option<u64>,
-        behind_ns: Option<u64>,
-    ) -> Result<(), String> {
-        let Some(csv) = &mut self.csv else { return Ok(()) };
-        let latency = before_ns.zip(behind_ns).map(|(a, b)| b.wrapping_sub(a).cast_signed());
-        let latency = latency.filter(|_| outcome == "arrived");
-        csv.line(format_args!(
-            "{},{},{},{outcome},{},{},{}",
-            self.network.flows[usize::from(key.stream)].name,
-            key.run,
-            key.sequence,
-            live::cell(before_ns),
-            live::cell(behind_ns),
-            latency.map(|it| it.to_string()).unwrap_or_default(),
-        ))
-    }
-
-    fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        for figures in self.figures.values() {
-            totals += figures.totals(self.has_two_ports());
-        }
-        totals
+        let Self { network, analysis, recent, csv, failure, .. } = self;
+        analysis.take(place, heard, &mut |fate| note(network, &fate, recent, csv, failure));
+        core::mem::replace(failure, Ok(()))
     }
 
     /// Whether it is over.
     fn tick(&mut self, now: Instant<Monotonic>, is_stopped: bool) -> Result<bool, String> {
         let time = now.since(self.begin);
         if let Some(closing) = self.closing {
-            return Ok(self.join.waiting() == 0 || now.since(closing) >= LINGER);
+            return Ok(self.analysis.waiting() == 0 || now.since(closing) >= LINGER);
         }
-        let has_any = self.seen > 0 || self.totals().received > 0;
-        if !has_any && time >= self.args.wait {
+        let count = self.analysis.count();
+        if count == 0 && time >= self.args.wait {
             return Err(self.nothing_came());
         }
         if now >= self.next {
             self.next += self.args.interval;
-            let totals = self.totals();
+            let totals = self.analysis.totals();
             self.recent.sort_unstable();
-            let interval =
-                figures::Interval { time, totals, last: self.last, latencies_ns: &self.recent };
+            let interval = Interval { time, totals, last: self.last, latencies_ns: &self.recent };
             let text = match self.args.json {
                 true => crate::json::line(&interval)?,
                 false => interval.line(!std::mem::replace(&mut self.has_head, true)),
@@ -375,21 +225,13 @@ impl Analysis<'_> {
             self.recent.clear();
             self.last = totals;
         }
-        let count = self.args.count.filter(|count| {
-            let seen = match self.has_two_ports() {
-                true => self.seen,
-                false => {
-                    let totals = self.totals();
-                    totals.received + totals.lost
-                }
-            };
-            seen >= *count
-        });
-        let is_over = self.args.time.is_some_and(|limit| time >= limit);
-        if count.is_some() || is_over || is_stopped || !self.out.is_open() {
+        let is_over = self.args.count.is_some_and(|most| count >= most)
+            || self.args.time.is_some_and(|limit| time >= limit);
+        if is_over || is_stopped || !self.out.is_open() {
             self.closing = Some(now);
+            self.analysis.close();
         }
-        Ok(self.closing.is_some() && self.join.waiting() == 0)
+        Ok(self.closing.is_some() && self.analysis.waiting() == 0)
     }
 
     fn nothing_came(&self) -> String {
@@ -398,7 +240,7 @@ impl Analysis<'_> {
             Some(name) => format!("of flow `{name}`"),
             None => format!("of {}", self.args.file.display()),
         };
-        let others = match self.strangers {
+        let others = match self.analysis.strangers {
             0 => String::new(),
             count => format!(" ({} of others)", thousands(count)),
         };
@@ -409,29 +251,27 @@ impl Analysis<'_> {
     }
 
     fn finish(mut self, unheard: u64) -> Answer {
-        let mut outcomes = Vec::new();
-        self.join.finish(&mut |it| outcomes.push(it));
-        for outcome in outcomes {
-            self.settle(outcome)?;
-        }
+        let Self { network, analysis, recent, csv, failure, .. } = &mut self;
+        analysis.finish(&mut |fate| note(network, &fate, recent, csv, failure));
+        core::mem::replace(failure, Ok(()))?;
         if let Some(csv) = self.csv.take() {
             csv.finish()?;
         }
-        let is_two_ports = self.has_two_ports();
-        let known = self.figures.iter().filter(|(_, it)| it.is_any(is_two_ports));
-        let name = |flow: usize| self.network.flows[flow].name.as_str();
-        let rows: Vec<_> =
-            known.map(|(&flow, it)| figures::Row::new(name(flow), it, is_two_ports)).collect();
-        let (interface, from) = (self.args.interface.as_str(), self.args.from.as_deref());
+        let results: Vec<_> =
+            self.analysis.flows().map(|(index, flow)| self.result(index, flow)).collect();
+        self.args.saving.save(self.args.overwriting, &results)?;
         let text = match self.args.json {
-            true => figures::json(&rows, interface, from)?,
-            false => figures::text(&rows),
+            true => result::json(&results, &self.args.saving)?,
+            false => result::text(&results),
         };
         self.out.write(&text)?;
         self.out.flush()?;
         for (count, what) in [
-            (self.strangers, "frames of other programs or protocols"),
-            (self.unstamped, "frames without a stamp of the kernel; their latency is not known"),
+            (self.analysis.strangers, "frames of other programs or protocols"),
+            (
+                self.analysis.unstamped,
+                "frames without a stamp of the kernel; their latency is not known",
+            ),
             (
                 unheard,
                 "frames found no room in a socket, and count as lost; use a longer cycle, or shorter frames",
@@ -441,37 +281,118 @@ impl Analysis<'_> {
                 say!("{}: {what}", thousands(count));
             }
         }
-        let totals = self.totals();
+        let totals = self.analysis.totals();
         Ok(totals.lost == 0 && totals.received > 0)
     }
 
-    /// What is known of a flow.
-    fn figures(&mut self, flow: usize) -> &mut Figures {
-        let model_ns = self.model_ns(flow, false);
-        self.figures.entry(flow).or_insert_with(|| {
-            let period = self.network.flows[flow].period();
-            let mut figures = Figures::new(period.map(|it| it.as_nanos().cast_signed()));
-            figures.set_model(model_ns);
-            figures
-        })
+    /// What was measured of a flow.
+    fn result(&self, index: usize, flow: &Flow) -> ResultFile {
+        let AnalyzeArgs { file, interface, from, node, .. } = self.args;
+        let it = &self.network.flows[index];
+        let metrics = flow.metrics(PROFILE_POINTS);
+        let ns = |ns: i64| u64::try_from(ns).ok();
+        let jitter_ns = metrics.get(Metric::NetworkLatency.key()).map(Figures::jitter_ns);
+        let row = FLOW.row([
+            it.name.as_str().into(),
+            node.as_deref().into(),
+            u32::from(it.size).into(),
+            flow.period_ns.and_then(ns).into(),
+            Cell::Empty,
+            flow.model_ns.and_then(ns).into(),
+            Cell::Empty,
+            "frame".into(),
+            Cell::Empty,
+            jitter_ns.into(),
+            flow.variation().into(),
+            self.network.cycle.as_nanos().into(),
+        ]);
+        let seen = ANALYSIS.row([
+            interface.as_str().into(),
+            from.as_deref().into(),
+            flow.unmatched.into(),
+        ]);
+        let from = from.as_deref().unwrap_or("the schedule");
+        let conditions = format!("frames of `{}` at {interface}, latencies from {from}", it.name);
+        let duration_ns = clock::now().since(self.begin).as_nanos();
+        let config = [
+            ("kind", quoted("time-triggered")),
+            ("network", quoted(&file.display().to_string())),
+            ("interface", quoted(interface)),
+            ("from", quoted(from)),
+            ("flow", quoted(&it.name)),
+        ];
+        ResultFile {
+            duration_ns,
+            counts: flow.counts(),
+            stopped: stopped(flow.counts().lost),
+            metrics,
+            sections: Sections::default().with_one(&FLOW, row).with_one(&ANALYSIS, seen),
+            ..self.args.saving.result(TapPath::TIME_TRIGGERED, &it.name, conditions, &config)
+        }
+    }
+}
+
+/// What an interval has brought.
+pub(crate) struct Interval<'a> {
+    /// Its end, since the begin.
+    pub(crate) time: Nanos,
+    pub(crate) totals: Totals,
+    /// At its begin.
+    pub(crate) last: Totals,
+    /// Sorted.
+    pub(crate) latencies_ns: &'a [i64],
+}
+
+impl Interval<'_> {
+    pub(crate) fn quantile(&self, hundredths: u64) -> Option<i64> {
+        quantile(self.latencies_ns, hundredths, 100)
     }
 
-    /// The latency that follows from the schedule, from the first bit of the frame or from its last one on the first link.
-    fn model_ns(&self, index: usize, begins_with_last_bit: bool) -> Option<i64> {
-        let flow = &self.network.flows[index];
-        let receiver = match (self.receiver, &flow.to[..]) {
-            (Some(receiver), _) => receiver,
-            (None, [only]) => *only,
-            _ => return None,
+    pub(crate) fn lost(&self) -> i64 {
+        self.totals.lost.wrapping_sub(self.last.lost).cast_signed()
+    }
+
+    pub(crate) fn line(&self, with_head: bool) -> String {
+        let names = ["time", "received", "lost", "twice", "reordered", "min", "p50", "p99", "max"];
+        let head = match with_head {
+            true => interval_line(&names.map(str::to_owned)),
+            false => String::new(),
         };
-        let latency = flow
-            .is_time_triggered()
-            .then(|| self.network.latency(index, receiver, Framing::Frame))??;
-        let first = flow.first_hops().next().map(|hop| &self.network.links[flow.hops[hop].link]);
-        let before = match (begins_with_last_bit, first) {
-            (true, Some(link)) => link.transmission(flow.size) + link.delay,
-            _ => Nanos::ZERO,
-        };
-        Some(latency.total().as_nanos().cast_signed() - before.as_nanos().cast_signed())
+        let (totals, last) = (self.totals, self.last);
+        head + &interval_line(&[
+            format!("{:.0} s", self.time.as_secs_f64()),
+            thousands(totals.received - last.received),
+            self.lost().to_string(),
+            thousands(totals.duplicated - last.duplicated),
+            thousands(totals.reordered - last.reordered),
+            duration_or_dash(self.latencies_ns.first().copied()),
+            duration_or_dash(self.quantile(50)),
+            duration_or_dash(self.quantile(99)),
+            duration_or_dash(self.latencies_ns.last().copied()),
+        ])
+    }
+}
+
+/// A frame has ended.
+fn note(
+    network: &Network,
+    fate: &Fate,
+    recent: &mut Vec<i64>,
+    csv: &mut Option<Csv>,
+    failure: &mut Result<(), String>,
+) {
+    recent.extend(fate.latency_ns());
+    let Some(csv) = csv else { return };
+    let latency = fate.latency_ns().map(|it| it.to_string()).unwrap_or_default();
+    let Key { run, sequence, stream } = fate.key;
+    let written = csv.line(format_args!(
+        "{},{run},{sequence},{},{},{},{latency}",
+        network.flows[usize::from(stream)].name,
+        fate.outcome,
+        live::cell(fate.before_ns),
+        live::cell(fate.behind_ns),
+    ));
+    if failure.is_ok() {
+        *failure = written;
     }
 }

@@ -1,7 +1,7 @@
 //! Figures of a pair: exact ones, and ranges over seeds.
 
 use candor_causes::Ending;
-use candor_lat::Metric;
+use candor_lat::{Metric, TapPath};
 
 use super::Allowance;
 use crate::group::{Group, Range};
@@ -270,9 +270,12 @@ pub(super) fn ranges(before: &Group<'_>, after: &Group<'_>) -> Vec<Ranges> {
         let experiment = after.name.to_owned();
         Some(Ranges { experiment, metric, figure, unit, before: old, after: new, trend })
     };
+    // Behind a gateway the load delays departures, too.
+    let main = TapPath::by_name(&after.runs[0].path).and_then(TapPath::main_metric);
+    let metric = main.filter(|main| *main != Metric::GatewayLatency).unwrap_or(Metric::EndToEnd);
     let latencies = LATENCIES
         .into_iter()
-        .filter_map(|figure| range(figure, &Quantity::Latency(Metric::EndToEnd, figure)));
+        .filter_map(|figure| range(figure, &Quantity::Latency(metric, figure)));
     let lost = range(LOST_PERCENT, &Quantity::EndedPercent(Ending::Lost));
     let lost = lost.filter(|lost| lost.before.most + lost.after.most > 0.0);
     latencies.chain(lost).collect()

@@ -1,7 +1,7 @@
 //! What a page contains, for results of all kinds.
 
 use super::*;
-use crate::result::{Counts, to_json};
+use crate::result::Counts;
 use candor_lat::section::Sections;
 use candor_lat::{Latencies, TapPath};
 
@@ -30,7 +30,7 @@ fn result() -> String {
         sections: Sections::default(),
         notes: Vec::new(),
     };
-    to_json(&result)
+    result.to_json()
 }
 
 const FRAMES: &str = "\

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use candor_lab::quantity::value;
-use candor_lab::result::{Counts, ResultFile, machine, to_json};
+use candor_lab::result::{Counts, ResultFile, machine};
 use candor_lab::runner::Unwatched;
 use candor_lab::sections::{BUSES, MESSAGES, RULES, STATION};
 use candor_lab::vm::Machines;
@@ -56,9 +56,9 @@ fn a_perfect_report_is_a_result_with_its_machine() {
     assert!((target - 2.0 * source).abs() < 0.002, "{target:?}");
     assert_eq!(result.sections.numbers(&BUSES, "frames"), [100.0, 100.0]);
     // A result reads as it was written.
-    let text = to_json(&result);
+    let text = result.to_json();
     let again: ResultFile = serde_json::from_str(&text).unwrap();
-    assert_eq!(to_json(&again), text);
+    assert_eq!(again.to_json(), text);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_tester_outside_sees_the_wire() {
         assert_eq!((figures.count, figures.min_ns, figures.max_ns), (100, latency_ns, latency_ns));
     }
     assert!(result.conditions.contains("timed buses, tester outside"), "{}", result.conditions);
-    assert!(to_json(&result).contains("\"bus\": \"timed\""));
+    assert!(result.to_json().contains("\"bus\": \"timed\""));
     assert_eq!(
         lines[0],
         "number,sent,received,outcome,queued_ns,source_start_ns,source_end_ns,loaded_ns,target_start_ns,\

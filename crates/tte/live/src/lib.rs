@@ -16,6 +16,7 @@
 //! instant, and notes when it was stopped meanwhile ([`Gaps`]): a frame whose step falls into a gap is
 //! marked. Marks come from gaps only, not from latencies.
 
+pub mod analysis;
 pub mod analyzer;
 mod feed;
 pub mod generator;

@@ -1,0 +1,225 @@
+//! Results in the terminal and in files: those of `candor ping` and `candor tte analyze`, and what all results have in
+//! common.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use candor_causes::Cause;
+use candor_config::quoted;
+use candor_diagnostics::noun;
+use candor_lat::result::{ResultFile, SCHEMA, Stopped};
+use candor_lat::section::{Cell, Column, Row, Section, SectionKind, Sections, Shown, Unit};
+use candor_lat::{Counts, Figures, Metric, TapPath, sections};
+use clap::Args;
+
+use crate::json;
+use crate::json::result::Saved;
+use crate::output::{duration, shell_word, table, thousands};
+use crate::overwrite::{Overwriting, unwritable};
+
+/// The figures that are shown of many values.
+const FIGURES: [&str; 4] = ["min", "p50", "p99", "max"];
+/// The world of real buses and networks.
+const LIVE: &str = "live";
+
+/// Where results go.
+#[derive(Args)]
+pub(crate) struct Saving {
+    /// Keep results in this folder, for `candor lab report`, `compare`, `show` and `claims`
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What results are called; if there are several, what they are of stands behind it
+    #[arg(long, value_name = "NAME", default_value = "live")]
+    name: String,
+}
+
+impl Saving {
+    /// A result of something on real buses, which says nothing yet of what happened. `settings` are values of TOML by
+    /// their keys.
+    pub(crate) fn result(
+        &self,
+        path: &TapPath,
+        of: &str,
+        conditions: String,
+        settings: &[(&str, String)],
+    ) -> ResultFile {
+        let name = if of.is_empty() { self.name.clone() } else { format!("{}-{of}", self.name) };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let name = name.replace(|c| !is_plain(c), "-");
+        let settings = settings.iter().map(|(key, value)| format!("{key} = {value}\n"));
+        let command = std::env::args().skip(1).map(|word| shell_word(&word));
+        ResultFile {
+            schema: SCHEMA.into(),
+            experiment: name.clone(),
+            group: None,
+            title: String::new(),
+            candor: env!("CARGO_PKG_VERSION").into(),
+            command: format!("candor {}", command.collect::<Vec<_>>().join(" ")),
+            testbed: LIVE.into(),
+            conditions,
+            path: path.name().into(),
+            seed: 0,
+            axes: BTreeMap::new(),
+            config: format!("name = {}\n{}", quoted(&name), settings.collect::<String>()),
+            inputs: Vec::new(),
+            duration_ns: 0,
+            counts: Counts::default(),
+            stopped: Vec::new(),
+            metrics: BTreeMap::new(),
+            sections: Sections::default(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The file of a result, if it is kept.
+    pub(crate) fn file(&self, result: &ResultFile) -> Option<PathBuf> {
+        Some(self.out.as_ref()?.join("results").join(format!("{}.json", result.experiment)))
+    }
+
+    /// Keeps results, if they are wanted.
+    pub(crate) fn save(
+        &self,
+        overwriting: Overwriting,
+        results: &[ResultFile],
+    ) -> Result<(), String> {
+        for result in results {
+            let Some(path) = self.file(result) else { continue };
+            let folder = path.parent().unwrap_or(&path);
+            fs::create_dir_all(folder)
+                .map_err(|error| unwritable(folder, &error, "name another folder"))?;
+            overwriting.write(&path, result.to_json().as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Results as JSON Lines.
+pub(crate) fn json(results: &[ResultFile], saving: &Saving) -> Result<String, String> {
+    let saved = |result| Saved { result, cached: false, file: saving.file(result) };
+    json::lines(results.iter().map(saved))
+}
+
+/// What stopped frames that nothing explains.
+pub(crate) fn stopped(lost: u64) -> Vec<Stopped> {
+    let stopped = Stopped::new("", "", Cause::Unexplained, lost);
+    (lost > 0).then_some(stopped).into_iter().collect()
+}
+
+/// Results one after the other.
+pub(crate) fn text(results: &[ResultFile]) -> String {
+    let text = |result: &ResultFile| {
+        format!("\n{}\n{}{}{}", result.conditions, sum(result), latencies(result), sections(result))
+    };
+    results.iter().map(text).collect()
+}
+
+/// What became of the frames of a result.
+pub(crate) fn sum(result: &ResultFile) -> String {
+    let counts = &result.counts;
+    let more = [
+        (counts.duplicated, "further copies"),
+        (counts.reordered, "reordered"),
+        (counts.late, "late"),
+    ];
+    let more = more.iter().filter(|(count, _)| *count > 0);
+    format!(
+        "{} {} sent in {} = {} received + {} not routed + {} refused + {} lost{}\n",
+        thousands(counts.sent),
+        noun(counts.sent, "frame"),
+        duration(result.duration_ns as f64),
+        thousands(counts.received),
+        thousands(counts.not_routed),
+        thousands(counts.refused),
+        thousands(counts.lost),
+        more.map(|(count, what)| format!("; {} {what}", thousands(*count))).collect::<String>(),
+    )
+}
+
+/// The latencies of a result.
+fn latencies(result: &ResultFile) -> String {
+    let row = |metric: Metric| {
+        let figures = result.metric(metric)?;
+        let figure = |name: &&str| figures.figure_ns(name).map_or_else(String::new, duration);
+        let label = [metric.label().to_owned(), thousands(figures.count)].into_iter();
+        Some(label.chain(candor_lat::figures::FIGURES.iter().map(figure)).collect())
+    };
+    let rows: Vec<Vec<String>> = Metric::ALL.into_iter().filter_map(row).collect();
+    let figures = candor_lat::figures::FIGURES.map(|name| format!(">{name}"));
+    let head = ["latency", ">count"].into_iter().chain(figures.iter().map(String::as_str));
+    if rows.is_empty() {
+        String::new()
+    } else {
+        format!("\n{}", table(&head.collect::<Vec<_>>(), &rows))
+    }
+}
+
+/// The sections of a result that are shown everywhere.
+pub(crate) fn sections(result: &ResultFile) -> String {
+    let everywhere = sections::ALL.iter().filter(|kind| kind.shown == Shown::Everywhere);
+    let known = everywhere.filter_map(|kind| Some((kind, result.sections.get(kind)?)));
+    known.map(|(kind, section)| format!("\n{}", section_text(kind, section))).collect()
+}
+
+/// One section. Columns without a value, or with nothing but zeros, are left out.
+fn section_text(kind: &SectionKind, section: &Section) -> String {
+    match section {
+        Section::Rows(rows) => rows_text(kind.columns, rows),
+        Section::One(row) => {
+            let columns = kind.columns.iter().filter(|column| is_shown(column, [row]));
+            let line = |column: &Column| {
+                Some(vec![column.label.into(), shown(row.get(column.key)?, column.unit)])
+            };
+            table(&[&kind.title.to_lowercase(), ""], &columns.filter_map(line).collect::<Vec<_>>())
+        }
+    }
+}
+
+/// Rows as a table; figures have several columns.
+pub(crate) fn rows_text(columns: &[Column], rows: &[Row]) -> String {
+    let (mut head, mut cells) = (Vec::new(), vec![Vec::new(); rows.len()]);
+    for column in columns.iter().filter(|column| is_shown(column, rows)) {
+        let has_figures = rows.iter().any(|row| figures(row, column).is_some());
+        let figure_names = if has_figures { &FIGURES[..] } else { &[""] };
+        for name in figure_names {
+            let sign = if column.unit == Unit::Text { "" } else { ">" };
+            head.push(format!("{sign}{} {name}", column.label).trim_end().to_owned());
+            for (cells, row) in cells.iter_mut().zip(rows) {
+                let of_figures = figures(row, column).and_then(|it| it.figure_ns(name));
+                let value = || row.get(column.key).map(|cell| shown(cell, column.unit));
+                let text = if has_figures { of_figures.map(duration) } else { value() };
+                cells.push(text.unwrap_or_else(|| "-".into()));
+            }
+        }
+    }
+    table(&head.iter().map(String::as_str).collect::<Vec<_>>(), &cells)
+}
+
+fn figures<'a>(row: &'a Row, column: &Column) -> Option<&'a Figures> {
+    row.get(column.key)?.figures()
+}
+
+fn is_shown<'a>(column: &Column, rows: impl IntoIterator<Item = &'a Row>) -> bool {
+    let mut cells = rows.into_iter().filter_map(|row| row.get(column.key));
+    cells.any(|cell| cell.number() != Some(0.0))
+}
+
+/// A value for people.
+fn shown(cell: &Cell, unit: Unit) -> String {
+    match (cell, unit) {
+        (Cell::Figures(figures), _) => {
+            let figure = |name| figures.figure_ns(name).map_or_else(String::new, duration);
+            let all = FIGURES.map(|name| format!("{name} {}", figure(name)));
+            format!("{}; {} values", all.join(", "), thousands(figures.count))
+        }
+        (Cell::Texts(texts), _) => texts.join(" "),
+        (Cell::Rows(rows), _) => thousands(rows.len() as u64),
+        (Cell::Text(text), _) => text.clone(),
+        (cell, Unit::Nanoseconds) => cell.number().map_or_else(String::new, duration),
+        (cell, Unit::Percent) => cell.number().map_or_else(String::new, |it| format!("{it:.2} %")),
+        (Cell::Count(count), Unit::BitsPerSecond) => format!("{} bit/s", thousands(*count)),
+        (Cell::Count(count), _) => thousands(*count),
+        (Cell::Number(number), _) => format!("{number:.1}"),
+        (Cell::Empty, _) => String::new(),
+    }
+}
