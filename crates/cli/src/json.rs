@@ -4,21 +4,17 @@
 //! `candor help json` and the JSON Schema of all lines.
 
 pub(crate) mod bus;
-pub(crate) mod derived;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
 mod log;
 mod machine;
 mod network;
 mod ping;
-pub(crate) mod ping_interval;
-pub(crate) mod round_trips;
 mod route;
 mod schema;
 mod signals;
 mod table;
 mod tte;
-pub(crate) mod tte_measured;
 mod value;
 
 use std::io;
@@ -41,14 +37,12 @@ pub(crate) trait Object: Json {
 /// Every object.
 static OBJECTS: &[&[Entry]] = &[
     bus::OBJECTS,
-    &[Entry::new::<ping_interval::PingInterval>(), Entry::new::<round_trips::RoundTrips>()],
     ping::OBJECTS,
     machine::OBJECTS,
     log::OBJECTS,
     network::OBJECTS,
     route::OBJECTS,
     tte::OBJECTS,
-    &[Entry::new::<tte_measured::TteMeasured<'_>>()],
     signals::OBJECTS,
     #[cfg(feature = "lab")]
     lab::OBJECTS,

@@ -3,7 +3,7 @@
 //! `candor help json ping` describes what `--json` prints.
 
 mod master;
-mod report;
+pub(crate) mod report;
 mod slave;
 
 use std::fmt;

@@ -4,7 +4,7 @@ use candor_tte::schedule::{Departure, Direction};
 use candor_tte::{Flow, Hop, Network};
 
 use super::table::objects;
-use crate::tte::analyze::figures::Interval;
+use crate::tte::analyze::figures::{Interval, Row as Measured};
 use crate::tte::check::{Checked, instant};
 use crate::tte::model::Row;
 
@@ -105,5 +105,54 @@ objects! {
         latency_ns_p99 = it.quantile(99);
         /// The longest of them, in ns
         latency_ns_max = it.latencies_ns.last();
+    }
+
+    /// What was measured of a flow.
+    "tte_measured" of "tte analyze" for (&Measured<'_>, &str, Option<&str>) as (it, interface, from) {
+        /// The flow
+        flow = it.flow;
+        /// The port behind the network
+        interface = interface;
+        /// The port before it; null if latencies count from the instants of the schedule
+        from = from;
+        /// Frames that arrived, duplicates left out
+        received = it.totals.received;
+        /// Frames that did not
+        lost = it.totals.lost;
+        /// Frames that arrived once more
+        duplicated = it.totals.duplicated;
+        /// Frames that arrived behind a later one
+        reordered = it.totals.reordered;
+        /// Frames that the port before the network did not see
+        unmatched = it.unmatched;
+        /// The shortest latency, in ns; null if there is none
+        latency_ns_min = it.latency.as_ref().map(|it| it.min_ns);
+        /// The mean, in ns
+        latency_ns_mean = it.latency.as_ref().map(|it| it.mean_ns);
+        /// Half of them are at most this, in ns
+        latency_ns_p50 = it.latency.as_ref().map(|it| it.p50_ns);
+        /// 90 of 100 are at most this, in ns
+        latency_ns_p90 = it.latency.as_ref().map(|it| it.p90_ns);
+        /// 99 of 100 are at most this, in ns
+        latency_ns_p99 = it.latency.as_ref().map(|it| it.p99_ns);
+        /// 999 of 1000 are at most this, in ns
+        latency_ns_p999 = it.latency.as_ref().map(|it| it.p999_ns);
+        /// The longest, in ns
+        latency_ns_max = it.latency.as_ref().map(|it| it.max_ns);
+        /// The longest less the shortest, in ns
+        jitter_ns = it.latency.as_ref().map(|it| it.jitter_ns() as i64);
+        /// By how much the latencies of two frames in a row differ: half of the differences are at most this, in ns
+        ipdv_ns_p50 = it.ipdv.as_ref().map(|it| it.p50_ns);
+        /// 99 of 100 are at most this, in ns
+        ipdv_ns_p99 = it.ipdv.as_ref().map(|it| it.p99_ns);
+        /// The largest of them, in ns
+        ipdv_ns_max = it.ipdv.as_ref().map(|it| it.max_ns);
+        /// The latency that follows from the schedule, in ns; null if the flow is not time-triggered, or has
+        /// several receivers and none was named
+        model_ns = it.model_ns;
+        /// By how much the median exceeds that, in ns
+        residual_ns_p50 = it.residual_ns();
+        /// Frames that came half a period late or more, so with the next cycle; null where there is no model
+        late = it.late;
     }
 }

@@ -311,7 +311,7 @@ impl Follower {
         self.recent.sort_unstable();
         let tick = Tick { time, counts, last: self.last, round_trips_ns: &self.recent };
         let text = match self.is_json {
-            true => tick.json()?,
+            true => crate::json::line(&tick)?,
             false => tick.line(!std::mem::replace(&mut self.has_head, true)),
         };
         self.out.write(&text)?;

@@ -11,8 +11,6 @@ use clap::ValueEnum;
 
 use crate::bus::live::hex_word;
 use crate::json;
-use crate::json::ping_interval::PingInterval;
-use crate::json::round_trips::{ProfilePoint, RoundTrips};
 use crate::output::{duration, duration_or_dash, interval_line, table, thousands};
 
 /// The most points of a profile in JSON.
@@ -67,18 +65,18 @@ impl Measured {
 }
 
 /// An interval.
-pub(super) struct Tick<'a> {
+pub(crate) struct Tick<'a> {
     /// Its end, since the start.
-    pub(super) time: Nanos,
-    pub(super) counts: Counts,
+    pub(crate) time: Nanos,
+    pub(crate) counts: Counts,
     /// At its beginning.
-    pub(super) last: Counts,
+    pub(crate) last: Counts,
     /// Sorted.
-    pub(super) round_trips_ns: &'a [i64],
+    pub(crate) round_trips_ns: &'a [i64],
 }
 
 impl Tick<'_> {
-    fn quantile(&self, hundredths: u64) -> Option<i64> {
+    pub(crate) fn quantile(&self, hundredths: u64) -> Option<i64> {
         quantile(self.round_trips_ns, hundredths, 100)
     }
 
@@ -104,24 +102,10 @@ impl Tick<'_> {
         ]));
         out
     }
-
-    pub(super) fn json(&self) -> Result<String, String> {
-        json::line(&PingInterval {
-            time_ns: self.time.as_nanos(),
-            sent: self.counts.sent - self.last.sent,
-            answered: self.counts.answered - self.last.answered,
-            late: self.counts.late - self.last.late,
-            lost: self.counts.lost as i64 - self.last.lost as i64,
-            round_trip_ns_min: self.round_trips_ns.first().copied(),
-            round_trip_ns_p50: self.quantile(50),
-            round_trip_ns_p99: self.quantile(99),
-            round_trip_ns_max: self.round_trips_ns.last().copied(),
-        })
-    }
 }
 
 /// What is waited for: neither answered nor lost.
-const fn waiting(counts: &Counts) -> u64 {
+pub(crate) const fn waiting(counts: &Counts) -> u64 {
     counts.sent - counts.answered - counts.late - counts.lost
 }
 
@@ -222,6 +206,20 @@ fn figures(summary: Option<&Figures>) -> [String; 6] {
     ]
 }
 
+/// How the requests of one ping fared, or those of all.
+pub(crate) struct RoundTrips {
+    /// `None`: all pings.
+    pub(crate) pair: Option<(u32, u32)>,
+    pub(crate) counts: Counts,
+    pub(crate) summary: Option<Figures>,
+    pub(crate) lateness: Option<Figures>,
+    /// What the bus allows.
+    pub(crate) range: Option<(u64, u64)>,
+    /// By how much round trips exceed it.
+    pub(crate) above: Option<Figures>,
+    pub(crate) profile: Vec<(i64, u64)>,
+}
+
 /// All at the end, as JSON Lines: each ping, and all of them.
 pub(super) fn json(
     master: &Master,
@@ -229,42 +227,15 @@ pub(super) fn json(
     measured: &Measured,
 ) -> Result<String, String> {
     let objects = (0..pairs.len()).map(Some).chain([None]).map(|place| {
-        let counts = master.counts(place);
-        let round_trips = master.round_trips(place);
-        let summary = round_trips.figures();
-        let lateness = master.lateness().figures();
-        let wire = measured.of(place);
-        let range = wire.and_then(|wire| wire.range);
-        let above = wire.and_then(|wire| wire.above.as_ref()?.figures());
-        let points = round_trips.profile_thinned(MOST_POINTS).into_iter();
-        let points = points.map(|(round_trip_ns, count)| ProfilePoint { round_trip_ns, count });
-        let pair = place.and_then(|place| pairs.get(place));
+        let (round_trips, wire) = (master.round_trips(place), measured.of(place));
         RoundTrips {
-            request: pair.map(|(request, _)| hex_word(*request)),
-            answer: pair.map(|(_, answer)| hex_word(*answer)),
-            sent: counts.sent,
-            answered: counts.answered,
-            late: counts.late,
-            lost: counts.lost,
-            waiting: waiting(&counts),
-            duplicates: counts.duplicates,
-            strange: counts.strange,
-            round_trip_ns_min: summary.as_ref().map(|it| it.min_ns),
-            round_trip_ns_p50: summary.as_ref().map(|it| it.p50_ns),
-            round_trip_ns_p90: summary.as_ref().map(|it| it.p90_ns),
-            round_trip_ns_p99: summary.as_ref().map(|it| it.p99_ns),
-            round_trip_ns_p999: summary.as_ref().map(|it| it.p999_ns),
-            round_trip_ns_max: summary.as_ref().map(|it| it.max_ns),
-            round_trip_ns_mean: summary.as_ref().map(|it| it.mean_ns),
-            round_trip_ns_stddev: summary.as_ref().map(|it| it.stddev_ns),
-            wire_ns_min: range.map(|(least, _)| least),
-            wire_ns_max: range.map(|(_, most)| most),
-            above_wire_ns_p50: above.as_ref().map(|it| it.p50_ns),
-            above_wire_ns_p99: above.as_ref().map(|it| it.p99_ns),
-            above_wire_ns_max: above.as_ref().map(|it| it.max_ns),
-            sent_late_ns_p50: lateness.as_ref().map(|it| it.p50_ns),
-            sent_late_ns_max: lateness.as_ref().map(|it| it.max_ns),
-            profile: points.collect(),
+            pair: place.and_then(|place| pairs.get(place)).copied(),
+            counts: master.counts(place),
+            summary: round_trips.figures(),
+            lateness: master.lateness().figures(),
+            range: wire.and_then(|wire| wire.range),
+            above: wire.and_then(|wire| wire.above.as_ref()?.figures()),
+            profile: round_trips.profile_thinned(MOST_POINTS),
         }
     });
     json::lines(objects)

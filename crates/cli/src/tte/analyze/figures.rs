@@ -11,7 +11,6 @@ use candor_time::Nanos;
 use candor_tte_live::join::Key;
 
 use crate::json::lines;
-use crate::json::tte_measured::TteMeasured;
 use crate::output::{duration_or_dash, interval_line, table, thousands};
 
 /// Runs of generators whose frames are looked at, of each flow.
@@ -157,15 +156,15 @@ impl Interval<'_> {
 }
 
 /// A flow in the summary.
-pub(super) struct Row<'a> {
-    flow: &'a str,
-    totals: Totals,
-    unmatched: u64,
-    latency: Option<candor_lat::Figures>,
-    ipdv: Option<candor_lat::Figures>,
-    model_ns: Option<i64>,
+pub(crate) struct Row<'a> {
+    pub(crate) flow: &'a str,
+    pub(crate) totals: Totals,
+    pub(crate) unmatched: u64,
+    pub(crate) latency: Option<candor_lat::Figures>,
+    pub(crate) ipdv: Option<candor_lat::Figures>,
+    pub(crate) model_ns: Option<i64>,
     /// Frames that came with the next cycle.
-    late: Option<u64>,
+    pub(crate) late: Option<u64>,
 }
 
 impl<'a> Row<'a> {
@@ -184,7 +183,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn residual_ns(&self) -> Option<i64> {
+    pub(crate) fn residual_ns(&self) -> Option<i64> {
         Some(self.latency.as_ref()?.p50_ns - self.model_ns?)
     }
 }
@@ -260,33 +259,7 @@ pub(super) fn json(
     interface: &str,
     from: Option<&str>,
 ) -> Result<String, String> {
-    lines(rows.iter().map(|row| {
-        let (latency, ipdv, totals) = (row.latency.as_ref(), row.ipdv.as_ref(), row.totals);
-        TteMeasured {
-            flow: row.flow,
-            interface,
-            from,
-            received: totals.received,
-            lost: totals.lost,
-            duplicated: totals.duplicated,
-            reordered: totals.reordered,
-            unmatched: row.unmatched,
-            latency_ns_min: latency.map(|it| it.min_ns),
-            latency_ns_mean: latency.map(|it| it.mean_ns),
-            latency_ns_p50: latency.map(|it| it.p50_ns),
-            latency_ns_p90: latency.map(|it| it.p90_ns),
-            latency_ns_p99: latency.map(|it| it.p99_ns),
-            latency_ns_p999: latency.map(|it| it.p999_ns),
-            latency_ns_max: latency.map(|it| it.max_ns),
-            jitter_ns: latency.map(|it| it.jitter_ns() as i64),
-            ipdv_ns_p50: ipdv.map(|it| it.p50_ns),
-            ipdv_ns_p99: ipdv.map(|it| it.p99_ns),
-            ipdv_ns_max: ipdv.map(|it| it.max_ns),
-            model_ns: row.model_ns,
-            residual_ns_p50: row.residual_ns(),
-            late: row.late,
-        }
-    }))
+    lines(rows.iter().map(|row| (row, interface, from)))
 }
 
 #[cfg(test)]
