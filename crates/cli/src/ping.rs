@@ -2,8 +2,9 @@
 //!
 //! `candor help json ping` describes what `--json` prints.
 
+pub(crate) mod json;
 mod master;
-pub(crate) mod report;
+mod report;
 mod slave;
 
 use std::fmt;

@@ -210,5 +210,5 @@ macro_rules! words {
 }
 
 #[cfg(feature = "lab")]
-pub(super) use scalars;
-pub(super) use {word, words};
+pub(crate) use scalars;
+pub(crate) use {word, words};

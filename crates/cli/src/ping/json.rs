@@ -2,9 +2,9 @@
 
 use candor_ping::run::Answered;
 
-use super::table::objects;
+use super::report::{RoundTrips, Tick, waiting};
 use crate::bus::live::hex_word;
-use crate::ping::report::{RoundTrips, Tick, waiting};
+use crate::json::objects;
 
 objects! {
     /// Round trips of an interval.
