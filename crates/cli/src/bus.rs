@@ -7,6 +7,7 @@
 mod dump;
 mod file;
 mod generate;
+pub(crate) mod json;
 mod list;
 pub(crate) mod live;
 mod load;

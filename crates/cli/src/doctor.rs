@@ -8,7 +8,7 @@ use candor_vm::{Cache, Qemu, kernel};
 use clap::Args;
 
 use crate::Answer;
-use crate::json::{line, lines};
+use crate::json::{line, lines, objects, words};
 use crate::output::{print, wrapped};
 
 /// Lines are not longer than this.
@@ -67,10 +67,10 @@ fn laboratory() -> Option<Laboratory> {
 }
 
 /// All items taken together.
-pub(crate) struct Verdict {
-    pub(crate) can_run: bool,
+struct Verdict {
+    can_run: bool,
     /// How many are good, limited, missing.
-    pub(crate) counts: [usize; 3],
+    counts: [usize; 3],
 }
 
 impl Verdict {
@@ -87,6 +87,46 @@ impl Verdict {
             "A gateway on CAN interfaces {can} run here: {good} ok, {limited} limited, {missing} \
              missing.\n"
         )
+    }
+}
+
+objects! {
+    /// A check of this machine.
+    "check" of "doctor" for Item as it {
+        /// The name of the check, as in docs/doctor.md
+        name;
+        /// The interface or right that was looked at; null if there is only one
+        subject;
+        /// How it is
+        state;
+        /// What was found
+        found;
+        /// What it means, in sentences
+        meaning;
+        /// The command that improves it; null if there is none
+        fix;
+        /// Whether no gateway on CAN interfaces runs while this is missing
+        is_needed;
+    }
+
+    /// All checks of this machine together; it comes last.
+    "verdict" of "doctor" for Verdict as it {
+        /// Whether a gateway on CAN interfaces can run here
+        can_run;
+        /// The number of checks that are ok
+        ok = it.counts[0];
+        /// The number of checks that are limited
+        limited = it.counts[1];
+        /// The number of checks where something is missing
+        missing = it.counts[2];
+    }
+}
+
+words! {
+    State {
+        "ok": "as it should be",
+        "limited": "it works, but not as well as it could",
+        "missing": "it does not work"
     }
 }
 

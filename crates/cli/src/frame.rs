@@ -7,7 +7,7 @@ use candor_wire::can::{Bitrate, Frame, Timing};
 use clap::Args;
 
 use crate::Answer;
-use crate::json;
+use crate::json::{self, Present, objects};
 use crate::output::{duration, note_unusual, print, table};
 
 /// Frames are written as candump and cansend do: 123#DEADBEEF (standard identifier), 12345678#
@@ -50,12 +50,34 @@ pub(crate) fn run(arguments: &FrameArguments) -> Answer {
 }
 
 /// A frame with its bits on a bus.
-pub(crate) struct OnWire {
-    pub(crate) frame: Frame,
-    pub(crate) timing: Timing,
-    pub(crate) exact: Length,
+struct OnWire {
+    frame: Frame,
+    timing: Timing,
+    exact: Length,
     /// What a frame of this kind and length has at most.
-    pub(crate) worst: Length,
+    worst: Length,
+}
+
+objects! {
+    /// A frame on the wire: its bits and how long they take, with the 3 bits of intermission.
+    "frame" of "frame"; plain = true for OnWire as it {
+        /// The frame in the notation of candump, such as 123#DEADBEEF
+        frame;
+        /// All its bits, stuff bits included
+        bits = it.exact.total();
+        /// The stuff bits of them
+        stuff_bits = it.exact.stuff_bits;
+        /// The bits that a frame of this kind and length has at most
+        bits_worst = it.worst.total();
+        /// How long it takes, in ns
+        duration_ns = it.timing.duration_ns(it.exact);
+        /// How long a frame of this kind and length takes at most, in ns
+        duration_ns_worst = it.timing.duration_ns(it.worst);
+        /// The bits at the nominal bit rate; only of CAN FD frames
+        bits_nominal = Present(it.frame.is_fd().then_some(it.exact.nominal));
+        /// The bits at the bit rate of the data phase; only of CAN FD frames
+        bits_data = Present(it.frame.is_fd().then_some(it.exact.data));
+    }
 }
 
 fn describe(frame: &Frame, timing: Timing) -> Result<OnWire, bits::NotOnTheWire> {

@@ -1,28 +1,21 @@
 //! What `--json` prints: tables of objects, which say what each of their fields means and what its value is.
 //!
-//! Commands print JSON only through [`line()`], [`lines()`] and [`write()`]. [`OBJECTS`] lists the objects; from it come
-//! `candor help json` and the JSON Schema of all lines.
+//! Commands print JSON only through [`line()`], [`lines()`] and [`write()`], and each family of commands has its tables
+//! beside them. From the tables come `candor help json` and the JSON Schema of all lines.
 
-pub(crate) mod bus;
-#[cfg(feature = "lab")]
-pub(crate) mod lab;
-mod log;
-mod machine;
-mod network;
-mod ping;
-pub(crate) mod result;
-mod route;
-mod schema;
-mod signals;
-mod table;
-mod tte;
-mod value;
+pub(crate) mod schema;
+pub(crate) mod table;
+pub(crate) mod value;
 
 use std::io;
 
 use serde_json::Value;
 
-pub(crate) use self::value::Json;
+pub(crate) use self::schema::document;
+pub(crate) use self::table::objects;
+#[cfg(feature = "lab")]
+pub(crate) use self::value::word;
+pub(crate) use self::value::{Json, Present, words};
 
 /// An object that a command prints as one line.
 pub(crate) trait Object: Json {
@@ -35,21 +28,6 @@ pub(crate) trait Object: Json {
     const IS_PLAIN: bool = false;
 }
 
-/// Every object.
-static OBJECTS: &[&[Entry]] = &[
-    bus::OBJECTS,
-    result::OBJECTS,
-    ping::OBJECTS,
-    machine::OBJECTS,
-    log::OBJECTS,
-    network::OBJECTS,
-    route::OBJECTS,
-    tte::OBJECTS,
-    signals::OBJECTS,
-    #[cfg(feature = "lab")]
-    lab::OBJECTS,
-];
-
 /// What is known about an object.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
@@ -61,7 +39,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    const fn new<T: Object>() -> Self {
+    pub(crate) const fn new<T: Object>() -> Self {
         let fields = T::schema;
         Self { name: T::TYPE, commands: T::COMMANDS, is_plain: T::IS_PLAIN, fields }
     }
@@ -70,19 +48,6 @@ impl Entry {
     pub(crate) fn fields(&self) -> Value {
         (self.fields)()
     }
-}
-
-/// Every object, sorted by command.
-pub(crate) fn objects() -> impl Iterator<Item = Entry> {
-    let mut objects = OBJECTS.concat();
-    // Those of a command stay in their order.
-    objects.sort_by_key(|object| object.commands.first().copied());
-    objects.into_iter()
-}
-
-/// The JSON Schema of the lines of these objects, as one document.
-pub(crate) fn schema(objects: &[Entry]) -> Value {
-    schema::document(objects)
 }
 
 /// `object` as one line.
@@ -119,55 +84,4 @@ pub(crate) fn write<T: Object>(object: &T, out: &mut Vec<u8>) -> io::Result<()> 
     }
     out.push(b'\n');
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    /// Calls `see` with the path of every field below a schema, and its own schema.
-    fn fields(path: &str, schema: &Value, see: &mut impl FnMut(&str, &Value)) {
-        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-            let path = format!("{path}.{name}");
-            see(&path, field);
-            fields(&path, field, see);
-        }
-        for below in ["items", "additionalProperties"] {
-            if schema[below].is_object() {
-                fields(path, &schema[below], see);
-            }
-        }
-    }
-
-    #[test]
-    fn every_object_and_every_field_is_described() {
-        for object in objects() {
-            let schema = object.fields();
-            let summary = schema["description"].as_str().unwrap_or_default();
-            let name = object.name;
-            assert!(summary.ends_with('.'), "{name}: {summary:?} is not a sentence");
-            assert!(schema["properties"].is_object(), "{name} has no fields");
-            fields(name, &schema, &mut |path, field| {
-                let words = field["description"].as_str().unwrap_or_default();
-                assert!(!words.is_empty(), "{path} has no description");
-                assert!(!words.ends_with('.'), "{path}: {words:?} ends with a full stop");
-            });
-        }
-    }
-
-    #[test]
-    fn command_and_type_name_one_object() {
-        let mut names = BTreeSet::new();
-        for object in objects() {
-            assert!(!object.commands.is_empty(), "{}", object.name);
-            for command in object.commands {
-                let is_new = names.insert((*command, object.name));
-                assert!(is_new, "candor {command} prints two objects of type {}", object.name);
-            }
-        }
-        let commands: Vec<_> = objects().map(|object| object.commands[0]).collect();
-        assert!(commands.is_sorted(), "{commands:?}");
-    }
 }

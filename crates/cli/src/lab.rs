@@ -1,8 +1,9 @@
 //! `candor lab`: experiments, their results, the report, and claims about them. One file per command.
 
-pub(crate) mod claims;
-pub(crate) mod compare;
-pub(crate) mod coverage;
+mod claims;
+mod compare;
+mod coverage;
+pub(crate) mod json;
 mod list;
 mod messages;
 mod overview;

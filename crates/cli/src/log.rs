@@ -3,7 +3,8 @@
 //! `candor help json log` describes what `--json` prints.
 
 mod decode;
-pub(crate) mod info;
+mod info;
+pub(crate) mod json;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! `candor network`: the description of a network.
 
-pub(crate) mod show;
+pub(crate) mod json;
+mod show;
 
 use clap::Subcommand;
 

@@ -2,6 +2,7 @@
 //!
 //! `candor help json ping` describes what `--json` prints.
 
+pub(crate) mod json;
 mod master;
 pub(crate) mod report;
 mod slave;

@@ -1,6 +1,8 @@
 //! Results in the terminal and in files: those of `candor ping` and `candor tte analyze`, and what all results have in
 //! common.
 
+pub(crate) mod json;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -13,8 +15,7 @@ use candor_lat::section::{Cell, Column, Row, Section, SectionKind, Sections, Sho
 use candor_lat::{Counts, Figures, Metric, TapPath, sections};
 use clap::Args;
 
-use crate::json;
-use crate::json::result::Saved;
+use crate::json::lines;
 use crate::output::{duration, shell_word, table, thousands};
 use crate::overwrite::{Overwriting, unwritable};
 
@@ -22,6 +23,15 @@ use crate::overwrite::{Overwriting, unwritable};
 const FIGURES: [&str; 4] = ["min", "p50", "p99", "max"];
 /// The world of real buses and networks.
 const LIVE: &str = "live";
+
+/// A result, and where it is.
+pub(crate) struct Saved<'a> {
+    pub(crate) result: &'a ResultFile,
+    /// Whether it was there before.
+    pub(crate) cached: bool,
+    /// The file with everything about it, if it is kept.
+    pub(crate) file: Option<PathBuf>,
+}
 
 /// Where results go.
 #[derive(Args)]
@@ -95,9 +105,9 @@ impl Saving {
 }
 
 /// Results as JSON Lines.
-pub(crate) fn json(results: &[ResultFile], saving: &Saving) -> Result<String, String> {
+pub(crate) fn json_lines(results: &[ResultFile], saving: &Saving) -> Result<String, String> {
     let saved = |result| Saved { result, cached: false, file: saving.file(result) };
-    json::lines(results.iter().map(saved))
+    lines(results.iter().map(saved))
 }
 
 /// What stopped frames that nothing explains.

@@ -4,9 +4,10 @@
 mod check;
 mod compile;
 mod convert;
-pub(crate) mod explain;
+mod explain;
 mod gateway;
-pub(crate) mod image;
+mod image;
+pub(crate) mod json;
 mod load;
 mod run;
 mod stats;

@@ -2,8 +2,9 @@
 
 mod check;
 mod file;
+pub(crate) mod json;
 mod serve;
-pub(crate) mod watch;
+mod watch;
 
 use clap::Subcommand;
 

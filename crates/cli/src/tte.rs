@@ -1,13 +1,14 @@
 //! `candor tte`: time-triggered Ethernet.
 
-pub(crate) mod analyze;
+mod analyze;
 #[cfg(feature = "lab")]
 mod capture;
-pub(crate) mod check;
+mod check;
 mod gantt;
 mod generate;
+pub(crate) mod json;
 mod live;
-pub(crate) mod model;
+mod model;
 mod switch;
 
 use clap::Subcommand;

@@ -3,6 +3,7 @@
 //! `candor help json vm` describes what `--json` prints.
 
 mod cache;
+pub(crate) mod json;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

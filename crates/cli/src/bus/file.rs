@@ -10,7 +10,7 @@ use candor_port::Origin;
 use candor_recording::{Direction, Encoder, FORMATS, Format, InterfaceIndex, Record};
 use candor_time::{Instant, Monotonic, Nanos};
 
-use crate::json::bus::Recording;
+use super::json::Recording;
 use crate::overwrite::Overwriting;
 
 /// A recording that grows.

@@ -17,9 +17,9 @@ use clap::Args;
 
 use super::dump::WhichArgs;
 use super::file::LogFile;
+use super::json::Recording;
 use super::live::{self, End, Follower, read_size};
 use crate::Answer;
-use crate::json::bus::Recording;
 use crate::json::lines;
 use crate::output::print;
 use crate::overwrite::Overwriting;

@@ -8,8 +8,8 @@ use candor_port::Address;
 use candor_time::Nanos;
 use clap::Args;
 
+use super::json::Delivered;
 use crate::json;
-use crate::json::bus::Delivered;
 use crate::output::{duration, print};
 
 /// How to send.

@@ -5,13 +5,39 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::Answer;
-use crate::json::{self, Entry};
+use crate::json::{Entry, document};
 use crate::output::{print, table, wrapped};
 
 /// Lines are not longer than this.
 const WIDTH: usize = 100;
 /// What the columns of names and types leave at least.
 const MIN_WIDTH: usize = 30;
+
+/// Every object.
+static OBJECTS: &[&[Entry]] = &[
+    crate::bus::json::OBJECTS,
+    crate::result::json::OBJECTS,
+    crate::ping::json::OBJECTS,
+    crate::doctor::OBJECTS,
+    crate::frame::OBJECTS,
+    crate::log::json::OBJECTS,
+    crate::network::json::OBJECTS,
+    crate::route::json::OBJECTS,
+    crate::tte::json::OBJECTS,
+    crate::signals::json::OBJECTS,
+    #[cfg(feature = "lab")]
+    crate::lab::json::OBJECTS,
+    #[cfg(feature = "lab")]
+    crate::vm::json::OBJECTS,
+];
+
+/// Every object, sorted by command.
+fn objects() -> impl Iterator<Item = Entry> {
+    let mut objects = OBJECTS.concat();
+    // Those of a command stay in their order.
+    objects.sort_by_key(|object| object.commands.first().copied());
+    objects.into_iter()
+}
 
 /// Describe the objects that `--json` prints
 ///
@@ -36,7 +62,7 @@ pub(crate) struct Json {
 pub(super) fn run(arguments: &Json) -> Answer {
     let chosen = chosen(&arguments.name.join(" "))?;
     let text = match arguments.schema {
-        true => format!("{:#}\n", json::schema(&chosen)),
+        true => format!("{:#}\n", document(&chosen)),
         false if arguments.name.is_empty() => overview(&chosen),
         false => chosen.iter().map(description).collect::<Vec<_>>().join("\n"),
     };
@@ -56,11 +82,11 @@ fn chosen(name: &str) -> Result<Vec<Entry>, String> {
         };
         name.is_empty() || object.name == name || object.commands.iter().any(|name| is_of(name))
     };
-    let chosen: Vec<_> = json::objects().filter(is_meant).collect();
+    let chosen: Vec<_> = objects().filter(is_meant).collect();
     if !chosen.is_empty() {
         return Ok(chosen);
     }
-    let names = json::objects().flat_map(|object| [&[object.name], object.commands].concat());
+    let names = objects().flat_map(|object| [&[object.name], object.commands].concat());
     let hint = match did_you_mean(name, names) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => "`candor help json` lists all of them".into(),
@@ -175,5 +201,56 @@ fn plural(schema: &Value) -> String {
     match one.split_once(' ') {
         None => format!("{one}s"),
         Some((first, rest)) => format!("{first}s {rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Calls `see` with the path of every field below a schema, and its own schema.
+    fn fields(path: &str, schema: &Value, see: &mut impl FnMut(&str, &Value)) {
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            see(&path, field);
+            fields(&path, field, see);
+        }
+        for below in ["items", "additionalProperties"] {
+            if schema[below].is_object() {
+                fields(path, &schema[below], see);
+            }
+        }
+    }
+
+    #[test]
+    fn every_object_and_every_field_is_described() {
+        for object in objects() {
+            let schema = object.fields();
+            let summary = schema["description"].as_str().unwrap_or_default();
+            let name = object.name;
+            assert!(summary.ends_with('.'), "{name}: {summary:?} is not a sentence");
+            assert!(schema["properties"].is_object(), "{name} has no fields");
+            fields(name, &schema, &mut |path, field| {
+                let words = field["description"].as_str().unwrap_or_default();
+                assert!(!words.is_empty(), "{path} has no description");
+                assert!(!words.ends_with('.'), "{path}: {words:?} ends with a full stop");
+            });
+        }
+    }
+
+    #[test]
+    fn command_and_type_name_one_object() {
+        let mut names = BTreeSet::new();
+        for object in objects() {
+            assert!(!object.commands.is_empty(), "{}", object.name);
+            for command in object.commands {
+                let is_new = names.insert((*command, object.name));
+                assert!(is_new, "candor {command} prints two objects of type {}", object.name);
+            }
+        }
+        let commands: Vec<_> = objects().map(|object| object.commands[0]).collect();
+        assert!(commands.is_sorted(), "{commands:?}");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Entry;
 
 /// The same schema, or null.
-pub(super) fn or_null(mut schema: Value) -> Value {
+pub(crate) fn or_null(mut schema: Value) -> Value {
     schema["type"] = json!([schema["type"], "null"]);
     if let Some(Value::Array(words)) = schema.get_mut("enum") {
         words.push(Value::Null);
@@ -15,7 +15,7 @@ pub(super) fn or_null(mut schema: Value) -> Value {
 }
 
 /// The schema of one of these words, and as its description a list of them, with what they mean.
-pub(super) fn words(words: &[impl AsRef<str> + Serialize], meanings: &[(&str, &str)]) -> Value {
+pub(crate) fn words(words: &[impl AsRef<str> + Serialize], meanings: &[(&str, &str)]) -> Value {
     let shown = words.iter().map(AsRef::as_ref).map(|word| {
         let meaning = meanings.iter().find(|(of, _)| *of == word);
         meaning.map_or_else(|| shown(word), |(_, meaning)| format!("{} ({meaning})", shown(word)))
@@ -38,7 +38,7 @@ fn listed(words: &[String]) -> String {
 
 /// The schema of a field that means this. If there are `words`, its values are some of them. The meaning lists the
 /// words that there are.
-pub(super) fn described(mut schema: Value, meaning: &str, words: &[&str]) -> Value {
+pub(crate) fn described(mut schema: Value, meaning: &str, words: &[&str]) -> Value {
     let mut meaning = sentence(meaning);
     if !words.is_empty() {
         restrict(&mut schema, words);
@@ -69,12 +69,12 @@ fn restrict(schema: &mut Value, words: &[&str]) {
 }
 
 /// What comments say, without their line breaks.
-pub(super) fn sentence(comment: &str) -> String {
+pub(crate) fn sentence(comment: &str) -> String {
     comment.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The schema of a line of any of these objects.
-pub(super) fn document(objects: &[Entry]) -> Value {
+pub(crate) fn document(objects: &[Entry]) -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A line that candor prints with --json",
@@ -103,8 +103,7 @@ fn line(object: &Entry) -> Value {
 mod tests {
     use super::*;
     use crate::json::Json;
-    use crate::json::table::objects;
-    use crate::json::value::words;
+    use crate::json::{objects, words};
 
     #[derive(Clone, Copy)]
     enum Colour {

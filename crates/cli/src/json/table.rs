@@ -177,10 +177,10 @@ macro_rules! objects {
         )+
 
         /// Those of these objects that commands print.
-        pub(super) const OBJECTS: &[$crate::json::Entry] = &[$($(
+        pub(crate) const OBJECTS: &[$crate::json::Entry] = &[$($(
             { let _ = $name; $crate::json::Entry::new::<$of>() },
         )?)+];
     };
 }
 
-pub(super) use {get, objects};
+pub(crate) use {get, objects};

@@ -209,4 +209,4 @@ macro_rules! words {
     )+};
 }
 
-pub(super) use {word, words};
+pub(crate) use {word, words};

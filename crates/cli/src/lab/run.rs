@@ -20,10 +20,10 @@ use super::overview::overview;
 use super::selection::{Selection, command_for, load};
 use crate::Answer;
 use crate::json::lines;
-use crate::json::result::Saved;
 use crate::output::{print, thousands};
 use crate::overwrite::Overwriting;
 use crate::progress::{Bar, catch_interrupt, is_interrupted};
+use crate::result::Saved;
 
 #[derive(Args)]
 pub(super) struct Running {

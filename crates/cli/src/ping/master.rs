@@ -340,7 +340,7 @@ impl Follower {
         let results: Vec<_> = places.chain([None]).map(result).collect();
         args.saving.save(args.overwriting, &results)?;
         let text = match self.is_json {
-            true => result::json(&results, &args.saving)?,
+            true => result::json_lines(&results, &args.saving)?,
             false => result::text(&results) + &report::drawn(master, args.draw),
         };
         self.out.write(&text)?;

@@ -261,7 +261,7 @@ impl View<'_> {
             self.analysis.flows().map(|(index, flow)| self.result(index, flow)).collect();
         self.args.saving.save(self.args.overwriting, &results)?;
         let text = match self.args.json {
-            true => result::json(&results, &self.args.saving)?,
+            true => result::json_lines(&results, &self.args.saving)?,
             false => result::text(&results),
         };
         self.out.write(&text)?;

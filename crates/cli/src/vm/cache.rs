@@ -6,9 +6,9 @@ use candor_vm::clean::{self, Kind, Piece};
 use candor_vm::{Cache, Qemu};
 use clap::Args;
 
+use super::json::Removed;
 use super::{megabytes, text};
 use crate::Answer;
-use crate::json::lab::Removed;
 use crate::json::lines;
 use crate::output::{print, table};
 

@@ -84,12 +84,25 @@ fn json_lines_have_the_documented_fields() {
             "not_routed",
             "refused",
             "lost",
+            "duplicated",
+            "reordered",
+            "late",
             "metrics",
             "sections",
             "file",
         ];
         assert_eq!(keys(result), expected.into());
-        let expected = ["count", "min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
+        let expected = [
+            "count",
+            "min_ns",
+            "p50_ns",
+            "p90_ns",
+            "p99_ns",
+            "p999_ns",
+            "max_ns",
+            "mean_ns",
+            "stddev_ns",
+        ];
         assert_eq!(keys(&result["metrics"]["gateway_latency"]), expected.into());
         assert_eq!(result["sent"], 200);
         let number = |key: &str| result[key].as_u64().unwrap();

@@ -8,9 +8,8 @@ use candor_recording::{
 use candor_signals::Decoded;
 use candor_wire::can::{Id, Timing};
 
-use super::table::objects;
-use super::value::words;
-use crate::log::info::{Info, ether_type, hex};
+use super::info::{Info, ether_type, hex};
+use crate::json::{objects, words};
 
 objects! {
     /// A frame of a recording with its signals.

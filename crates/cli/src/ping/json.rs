@@ -2,8 +2,8 @@
 
 use candor_ping::run::Answered;
 
-use super::table::objects;
-use crate::ping::report::Tick;
+use super::report::Tick;
+use crate::json::objects;
 
 objects! {
     /// Round trips of an interval.
@@ -19,13 +19,13 @@ objects! {
         /// Requests whose timeout ended in the interval without an answer, less those answered late
         lost = it.lost();
         /// The shortest round trip that ended in the interval, in ns; null if there is none
-        round_trip_ns_min = it.round_trips_ns.first().copied();
+        round_trip_ns_min = it.round_trips_ns.first();
         /// Half of them are at most this, in ns
         round_trip_ns_p50 = it.quantile(50);
         /// 99 of 100 are at most this, in ns
         round_trip_ns_p99 = it.quantile(99);
         /// The longest of them, in ns
-        round_trip_ns_max = it.round_trips_ns.last().copied();
+        round_trip_ns_max = it.round_trips_ns.last();
     }
 
     /// What a slave has done.

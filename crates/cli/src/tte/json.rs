@@ -3,10 +3,10 @@
 use candor_tte::schedule::{Departure, Direction};
 use candor_tte::{Flow, Hop, Network};
 
-use super::table::objects;
-use crate::tte::analyze::Interval;
-use crate::tte::check::{Checked, instant};
-use crate::tte::model::Row;
+use super::analyze::Interval;
+use super::check::{Checked, instant};
+use super::model::Row;
+use crate::json::objects;
 
 objects! {
     /// What the schedule makes of a direction of a link.

@@ -1,7 +1,7 @@
 //! What `candor signals` prints.
 
-use super::table::objects;
-use crate::signals::watch::Watched;
+use super::watch::Watched;
+use crate::json::objects;
 
 objects! {
     /// A value of a signal.

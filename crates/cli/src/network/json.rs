@@ -3,9 +3,8 @@
 use candor_network::flow::Load;
 use candor_network::{Bus, Discipline, Network, Node, show_id};
 
-use super::table::objects;
-use super::value::words;
-use crate::network::show::Reached;
+use super::show::Reached;
+use crate::json::{objects, words};
 
 objects! {
     /// The network as a whole.

@@ -15,10 +15,9 @@ use candor_gateway::snapshot::{LATENCY, LatencySnapshot, PortSnapshot, RuleSnaps
 use candor_rules::explain::Copy;
 use candor_wire::can::Frame;
 
-use super::table::objects;
-use super::value::words;
-use crate::route::explain::{Fate, Met, Named, Step};
-use crate::route::image::bus;
+use super::explain::{Fate, Met, Named, Step};
+use super::image::bus;
+use crate::json::{objects, words};
 
 objects! {
     /// An error or warning in a file of rules or of a network.

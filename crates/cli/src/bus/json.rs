@@ -12,9 +12,8 @@ use candor_recording::{FORMATS, Format};
 use candor_signals::Decoded;
 use candor_wire::can::Kind;
 
-use super::table::objects;
-use super::value::words;
-use crate::bus::live::{hex_id, hex_word};
+use super::live::{hex_id, hex_word};
+use crate::json::{objects, words};
 
 objects! {
     /// A frame that a port received.

@@ -1,23 +1,11 @@
 //! What commands print that measure.
 
-use std::path::PathBuf;
-
 use candor_lat::Figures;
-use candor_lat::result::ResultFile;
 use candor_lat::section::Sections;
 use serde_json::{Value, json};
 
-use super::Json;
-use super::table::objects;
-
-/// A result, and where it is.
-pub(crate) struct Saved<'a> {
-    pub(crate) result: &'a ResultFile,
-    /// Whether it was there before.
-    pub(crate) cached: bool,
-    /// The file with everything about it, if it is kept.
-    pub(crate) file: Option<PathBuf>,
-}
+use super::Saved;
+use crate::json::{Json, objects};
 
 /// The worlds in which something is measured.
 const TESTBEDS: [&str; 4] = ["sim", "vm", "host", "live"];
