@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use candor_diagnostics::counted;
-use candor_lab::experiment::{Testbed, Traffic};
+use candor_lab::experiment::Testbed;
 use candor_lab::run::{Ended, Progress};
 use candor_lab::{Error, Experiment};
 use candor_linux::clock;
@@ -164,13 +164,9 @@ impl Bar {
     }
 }
 
-/// How many frames it will send, as far as that is known.
+/// How many frames it will send, as far as that is known: the length of a recording is a guess for the bar alone.
 fn expected_frames(experiment: &Experiment) -> u64 {
-    match experiment.can_gateway().map(|can| &can.traffic) {
-        // The length of a recording is not known before its end: a guess for the bar alone.
-        Some(Traffic::Replay { .. }) => experiment.count.min(50_000),
-        _ => experiment.count,
-    }
+    experiment.kind.frames_at_most(experiment.count)
 }
 
 impl Progress for Bar {

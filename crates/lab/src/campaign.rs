@@ -3,62 +3,30 @@
 //! A file holds the settings of one experiment, or of many: `[[experiment]]` tables are laid over
 //! the rest of the file, and `[matrix]` multiplies each by lists of values. What the command line
 //! sets comes last.
-//!
-//! ```text
-//!  table -- kind?
-//!    can-gateway:    reader, traffic, gateway --> what is said, in any world
-//!                                                   |-- sim --> World::Sim     a model, in virtual time
-//!                                                   \-- vm  --> World::Vm      real kernels in QEMU
-//!    signal-service: signal_service ------------> SignalService               processes of this machine
-//!    ping:           ping ----------------------> Ping                        two programs of a guest, on one bus
-//!    time-triggered: time_triggered ------------> TimeTriggered               end systems and switches on Ethernet
-//! ```
-//!
-//! Every setting is read and checked in every world; a world takes what it needs, leaves alone what
-//! is another's, and refuses what it cannot host.
 
 mod effect;
-mod gateway;
 mod hidden;
 mod leaves;
-mod machine;
 pub(crate) mod matrix;
-mod network;
 mod options;
-mod ping;
-mod reader;
-mod said;
 mod seeds;
-mod settings;
-mod signal_service;
-mod sim;
-mod time_triggered;
-mod traffic;
-mod vm;
-mod vm_limits;
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
 use std::path::Path;
 
-use candor_config::{Section, Table, Value};
+use candor_config::{Section, Value};
 use candor_diagnostics::{Findings, Severity, Source};
-use candor_network::{Gateway, Network};
 
 use self::hidden::Hidden;
 use self::matrix::{Draft, multiply};
-use self::network::NetworkFile;
-use self::reader::Reader;
-use self::said::{Hosted, Said};
-use self::settings::{Common, KindName, Settings};
 use crate::claims::Claim;
 use crate::error::Error;
-use crate::experiment::{CanGateway, Experiment, Input, Kind, Testbed, Traffic};
+use crate::experiment::Experiment;
+use crate::kinds;
+use crate::reading::network::{self, NetworkFile};
+use crate::reading::{Examined, Reading, read_text};
 
 pub use self::options::Options;
-
-/// Frames sent unless a count is given; a recording is sent whole.
-const DEFAULT_COUNT: u64 = 10_000;
 
 /// A file of experiments.
 #[derive(Debug)]
@@ -79,8 +47,6 @@ pub struct Campaign {
 /// A campaign of more frames writes no line per frame, unless `per_frame` says so: a line has about
 /// 150 bytes.
 pub const MOST_LINES: u64 = 100_000;
-/// A frame has at least so many bytes in a recording, to guess how many there are.
-const LEAST_RECORDED_LEN: u64 = 32;
 
 /// Reads the campaign in the file `path`.
 ///
@@ -90,20 +56,6 @@ pub fn load(path: &Path, options: &Options) -> Result<Campaign, Error> {
     let text = read_text(path)?;
     let base = path.parent().unwrap_or(Path::new(""));
     parse(&path.display().to_string(), &text, base, options)
-}
-
-fn read_text(path: &Path) -> Result<String, Error> {
-    let file = std::fs::File::open(path).map_err(|error| Error::read(path, error))?;
-    let mut bytes = Vec::new();
-    let longest = candor_config::MAX_BYTES as u64 + 1;
-    file.take(longest).read_to_end(&mut bytes).map_err(|error| Error::read(path, error))?;
-    String::from_utf8(bytes).map_err(|error| {
-        let byte = error.utf8_error().valid_up_to();
-        Error::Other(format!(
-            "{}: byte {byte} is not UTF-8; experiment files are text in UTF-8",
-            path.display()
-        ))
-    })
 }
 
 /// Reads a campaign from `text`; other files are looked for in `base`.
@@ -116,7 +68,8 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let Some(mut table) = candor_config::parse(&source, &findings) else {
         return Err(Error::Findings(findings));
     };
-    let network = network::read(&mut table, base, &findings);
+    let kind = kinds::named(table.get("kind").and_then(Value::as_str));
+    let network = network::read(&mut table, kind.has_own_network, base, &findings);
     if findings.has_errors() {
         return Err(Error::Findings(findings));
     }
@@ -125,11 +78,8 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let claims = crate::claims::read(table.remove("claim").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
     let drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
-    // Other kinds read their tables as a whole.
-    let kind = table.get("kind").and_then(Value::as_str);
-    let is_can = kind.is_none_or(|kind| kind == Kind::NAMES[0]);
     let hidden = hidden::find(&table, variants.as_ref(), matrix.as_ref());
-    for hidden in hidden.iter().filter(|_| is_can) {
+    for hidden in hidden.iter().filter(|_| kind.check_parts.is_some()) {
         check_alone(hidden, base, &findings);
     }
     let only = options.only.as_deref();
@@ -164,7 +114,8 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         return Err(Error::Findings(findings));
     }
     options.require_effect(&experiments)?;
-    let frames = experiments.iter().map(frames_at_most).fold(0, u64::saturating_add);
+    let frames =
+        experiments.iter().map(|it| it.kind.frames_at_most(it.count)).fold(0, u64::saturating_add);
     let is_too_many = frames > MOST_LINES;
     for (experiment, is_open) in experiments.iter_mut().zip(&is_open) {
         experiment.per_frame &= !(is_too_many && *is_open);
@@ -172,16 +123,6 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let is_left_out = is_too_many && is_open.contains(&true);
     let too_many_for_lines = is_left_out.then_some(frames);
     Ok(Campaign { title, experiments, claims, warnings: findings, too_many_for_lines })
-}
-
-/// How many frames an experiment sends at most. How many a recording has is guessed by its size.
-fn frames_at_most(experiment: &Experiment) -> u64 {
-    let can = experiment.can_gateway();
-    let Some(Traffic::Replay { log, .. }) = can.map(|can| &can.traffic) else {
-        return experiment.count;
-    };
-    let bytes = std::fs::metadata(log).map_or(0, |log| log.len());
-    experiment.count.min(bytes / LEAST_RECORDED_LEN)
 }
 
 /// The drafts that match the pattern, all of them without one; it is an error if none does.
@@ -205,28 +146,15 @@ fn select(file: &str, drafts: Vec<Draft>, only: Option<&str>) -> Result<Vec<Draf
 /// Checks values that no experiment uses, each by itself: whether they fit to anything else is a
 /// matter of the values that are used.
 fn check_alone(hidden: &Hidden, base: &Path, findings: &Findings) {
+    let kind = kinds::named(hidden.table.get("kind").and_then(Value::as_str));
+    let Some(check_parts) = kind.check_parts else { return };
     let found = Findings::new();
-    let mut file = Section::new(&hidden.table, &found);
-    if Common::read(&mut file).kind != KindName::CanGateway {
-        return;
-    }
-    let mut reader = Reader::new(base, &found, &mut file);
-    reader.network.buses.clear();
-    Settings::read(file, &mut reader);
+    check_parts(&hidden.table, base, &found);
     for finding in found {
         if finding.severity == Severity::Error && hidden.has(&finding.origin) {
             findings.push(finding);
         }
     }
-}
-
-/// What is read of one kind of experiments.
-struct Examined {
-    kind: Kind,
-    conditions: String,
-    inputs: Vec<Input>,
-    /// Frames or events, if the file does not say how many.
-    count: u64,
 }
 
 /// Reads one experiment; findings tell what is wrong with it.
@@ -238,14 +166,9 @@ fn read(
 ) -> Option<Experiment> {
     let Draft { name, group, seed, axes, table } = draft;
     let mut file = Section::new(&table, findings);
-    let common = Common::read(&mut file);
-    let examined = match common.kind {
-        KindName::CanGateway => read_can_gateway(file, &table, &common, (base, network)),
-        KindName::SignalService => signal_service::read(file, &common),
-        KindName::Ping => ping::read(file, &common, base),
-        KindName::TimeTriggered => time_triggered::read(file, &table, &common, base),
-    };
-    let Examined { kind, conditions, inputs, count } = examined?;
+    let common = kinds::common(&mut file);
+    let reading = Reading { file, table: &table, common: &common, base, network };
+    let Examined { kind, conditions, inputs, count } = kinds::read(reading)?;
     Some(Experiment {
         title: common.title.unwrap_or(&group).to_owned(),
         name,
@@ -259,56 +182,6 @@ fn read(
         per_frame: common.per_frame.unwrap_or(true),
         kind,
     })
-}
-
-/// Reads an experiment with CAN buses.
-fn read_can_gateway(
-    mut file: Section<'_>,
-    table: &Table,
-    common: &Common<'_>,
-    (base, network): (&Path, &NetworkFile),
-) -> Option<Examined> {
-    let findings = file.findings();
-    common.refuse_testbed(&file, &[Testbed::Sim, Testbed::Vm]);
-    file.require(&["bus", "traffic"]);
-    let mut reader = Reader::new(base, findings, &mut file);
-    if let Some((name, path)) = &network.input {
-        reader.input(name, path);
-        reader.has_network = true;
-    }
-    network.doubt_gateway(table, findings);
-    let settings = Settings::read(file, &mut reader);
-    let traffic = settings.traffic;
-    let said = Said {
-        gateway: settings.gateway,
-        load: settings.load,
-        load_size: settings.load_size,
-        machine: settings.machine,
-        count: common.count,
-        traffic: traffic.as_ref(),
-        wants_tester: settings.wants_tester == Some(true),
-        tester_origin: settings.tester_origin,
-        table,
-    };
-    let hosted = match common.testbed.unwrap_or(Testbed::Sim) {
-        Testbed::Sim => reader.sim(said),
-        Testbed::Vm => reader.vm(said),
-        // Refused above.
-        Testbed::Host => None,
-    };
-    let (Some(Hosted { world, rules, conditions }), Some(traffic)) = (hosted, traffic) else {
-        return None;
-    };
-    let count = if matches!(traffic, Traffic::Replay { .. }) { u64::MAX } else { DEFAULT_COUNT };
-    let network =
-        Network { gateways: rules.map(gateway_with).into_iter().collect(), ..reader.network };
-    let kind = Kind::CanGateway(Box::new(CanGateway { network, traffic, world }));
-    Some(Examined { kind, conditions, inputs: reader.inputs, count })
-}
-
-/// The gateway of an experiment, which has one at most.
-fn gateway_with(rules: candor_engine::Table) -> Gateway {
-    Gateway { name: "gateway".into(), rules }
 }
 
 #[cfg(test)]

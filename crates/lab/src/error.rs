@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 use candor_diagnostics::Findings;
 
-use crate::experiment::{Experiment, Testbed};
-
 /// Names the place, the reason and the remedy.
 #[derive(Debug)]
 pub enum Error {
@@ -48,14 +46,6 @@ impl Error {
     pub(crate) fn lines(error: io::Error) -> Self {
         let remedy = candor_recording::remedy(&error, "check where they go");
         Self::Other(format!("the lines per frame cannot be written: {error}; {remedy}"))
-    }
-
-    /// A testbed was given an experiment of another one.
-    pub(crate) fn elsewhere(experiment: &Experiment, testbed: Testbed) -> Self {
-        let (name, own) = (&experiment.name, experiment.testbed());
-        Self::Other(format!(
-            "{name} runs on the testbed `{own}`, not on `{testbed}`; change its testbed"
-        ))
     }
 
     pub(crate) fn write(path: &Path, source: io::Error) -> Self {

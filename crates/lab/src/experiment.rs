@@ -1,20 +1,26 @@
 //! [`Experiment`]: one experiment, ready to run. Plain data; [`campaign`](crate::campaign) reads it from
 //! a file.
 
+use std::any::Any;
 use std::fmt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use candor_config::quoted;
 use candor_lat::TapPath;
-use candor_network::{Bus, Network};
-use candor_protocol::order::{self, Controller, File, Settings};
+use candor_lat::result::ResultFile;
+use candor_network::Network;
+use candor_protocol::Report;
+use candor_protocol::order::{self, Controller, File, Measurement, Settings};
 use candor_sim::instrument::Instrument;
 use candor_sim::model::Model;
 use candor_time::Nanos;
-use candor_tte::model::Framing;
-use serde::{Deserialize, Serialize};
+use candor_vm::Identity;
 
+use crate::error::Error;
 use crate::traffic::Numbered;
+use crate::watch::Watch;
 
 /// One experiment, ready to run.
 #[derive(Clone, Debug)]
@@ -40,85 +46,108 @@ pub struct Experiment {
     /// Whether a line per frame is written.
     pub per_frame: bool,
     /// What is examined.
-    pub kind: Kind,
+    pub kind: Arc<dyn Kind>,
 }
 
 impl Experiment {
     /// The taps that its frames pass.
     #[must_use]
-    pub const fn path(&self) -> &'static TapPath {
-        match &self.kind {
-            Kind::CanGateway(can) => match &can.world {
-                World::Vm(vm) if matches!(vm.gateway, order::Gateway::Reader) => TapPath::RECEPTION,
-                World::Vm(_) | World::Sim(_) => TapPath::CAN_GATEWAY,
-            },
-            Kind::SignalService(_) => TapPath::SIGNAL_SERVICE,
-            Kind::Ping(_) => TapPath::ROUND_TRIP,
-            Kind::TimeTriggered(_) => TapPath::TIME_TRIGGERED,
-        }
+    pub fn path(&self) -> &'static TapPath {
+        self.kind.path()
     }
 
     /// The testbed that it runs in.
     #[must_use]
-    pub const fn testbed(&self) -> Testbed {
-        match &self.kind {
-            Kind::CanGateway(can) => can.world.testbed(),
-            Kind::SignalService(_) => Testbed::Host,
-            Kind::Ping(_) => Testbed::Vm,
-            Kind::TimeTriggered(time_triggered) => time_triggered.testbed,
-        }
+    pub fn testbed(&self) -> Testbed {
+        self.kind.testbed()
+    }
+
+    /// Its settings, if it is of that kind.
+    #[must_use]
+    pub fn of<K: Kind>(&self) -> Option<&K> {
+        let kind: &dyn Any = &*self.kind;
+        kind.downcast_ref()
     }
 
     /// Buses and gateway, if these are examined.
     #[must_use]
-    pub const fn can_gateway(&self) -> Option<&CanGateway> {
-        match &self.kind {
-            Kind::CanGateway(can) => Some(can),
-            Kind::SignalService(_) | Kind::Ping(_) | Kind::TimeTriggered(_) => None,
-        }
+    pub fn can_gateway(&self) -> Option<&CanGateway> {
+        self.of()
     }
 
     /// The virtual machine with its settings, if it runs on one.
     #[must_use]
     pub fn vm(&self) -> Option<&Vm> {
-        match &self.kind {
-            Kind::Ping(ping) => Some(&ping.vm),
-            Kind::CanGateway(can) => match &can.world {
-                World::Vm(vm) => Some(vm),
-                World::Sim(_) => None,
-            },
-            Kind::SignalService(_) | Kind::TimeTriggered(_) => None,
-        }
+        self.kind.in_guest().map(InGuest::vm)
     }
 }
 
-/// What an experiment examines.
-#[derive(Clone, Debug)]
-pub enum Kind {
-    /// CAN buses, with a gateway or without.
-    CanGateway(Box<CanGateway>),
-    /// The signal service, by processes of this machine.
-    SignalService(Box<SignalService>),
-    /// Round trips between two controllers of a guest, on one bus.
-    Ping(Box<Ping>),
-    /// A network of time-triggered Ethernet.
-    TimeTriggered(Box<TimeTriggered>),
+/// What an experiment examines: one of a kind, with its settings. A kind says here what testbeds need of it, and in
+/// [`KINDS`](crate::kinds::KINDS) how it is read and shown.
+pub trait Kind: Any + fmt::Debug + Send + Sync {
+    /// The taps that its frames pass.
+    fn path(&self) -> &'static TapPath;
+
+    /// The testbed that it runs in.
+    fn testbed(&self) -> Testbed;
+
+    /// How many frames it sends at most, if the file says so many; that of a recording is guessed by its size.
+    fn frames_at_most(&self, count: u64) -> u64 {
+        count
+    }
+
+    /// Runs it in virtual time; `None` if it cannot.
+    fn simulate<'a>(&'a self, run: Run<'a>) -> Option<Result<ResultFile, Error>> {
+        let _ = run;
+        None
+    }
+
+    /// Runs it with processes and threads of this machine; `program` is one whose command `lab worker` is
+    /// [`work`](crate::kinds::work). `None` if it cannot.
+    fn on_host<'a>(&'a self, run: Run<'a>, program: &Path) -> Option<Result<ResultFile, Error>> {
+        let _ = (run, program);
+        None
+    }
+
+    /// What a virtual machine needs of it; `None` if it does not run in one.
+    fn in_guest(&self) -> Option<&dyn InGuest> {
+        None
+    }
 }
 
-impl Kind {
-    /// The names in files.
-    pub(crate) const NAMES: [&str; 4] = ["can-gateway", "signal-service", "ping", "time-triggered"];
+/// What runs in a virtual machine.
+pub trait InGuest {
+    /// The machine with its settings.
+    fn vm(&self) -> &Vm;
 
-    /// The name in files.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::CanGateway(_) => Self::NAMES[0],
-            Self::SignalService(_) => Self::NAMES[1],
-            Self::Ping(_) => Self::NAMES[2],
-            Self::TimeTriggered(_) => Self::NAMES[3],
-        }
-    }
+    /// What the guest is to do.
+    ///
+    /// # Errors
+    /// A guest cannot do it.
+    fn order(&self, experiment: &Experiment) -> Result<Measurement, Error>;
+
+    /// The result in what the guest reports.
+    ///
+    /// # Errors
+    /// The report is of no use, or lines cannot be written.
+    fn evaluate(
+        &self,
+        run: Run<'_>,
+        machine: Identity,
+        report: &Report,
+    ) -> Result<ResultFile, Error>;
+}
+
+/// An experiment that is being run.
+pub struct Run<'a> {
+    /// Which.
+    pub experiment: &'a Experiment,
+    /// The command that runs it again, for its result.
+    pub command: String,
+    /// Takes a line of CSV per frame, if lines are wanted.
+    pub lines: Option<&'a mut dyn Write>,
+    /// Who looks on.
+    pub watch: &'a dyn Watch,
 }
 
 /// CAN buses, with a gateway or without.
@@ -138,137 +167,6 @@ impl CanGateway {
     #[must_use]
     pub fn rules(&self) -> Option<&candor_engine::Table> {
         self.network.gateways.first().map(|gateway| &gateway.rules)
-    }
-}
-
-/// The signal service between a sender of datagrams and subscribers, each a process.
-#[derive(Clone, Debug)]
-pub struct SignalService {
-    /// Events per second.
-    pub rate_hz: u32,
-    /// How many identifiers they have.
-    pub ids: u16,
-    /// How long the service gathers events.
-    pub coalesce: Nanos,
-    /// How it is subscribed to.
-    pub subscriber: SubscriberKind,
-    /// By how many.
-    pub subscribers: u32,
-}
-
-impl SignalService {
-    /// What is examined, for people.
-    pub(crate) fn describe(&self) -> String {
-        let whom = match (self.subscriber, self.subscribers) {
-            (SubscriberKind::None, _) => "no subscriber".to_owned(),
-            (kind, 1) => format!("one subscriber, {}", kind.description()),
-            (kind, many) => format!("{many} subscribers, {}", kind.description()),
-        };
-        format!(
-            "processes of this machine; {} events/s of {} identifiers over can2udp, gathered for {}; {whom}",
-            self.rate_hz, self.ids, self.coalesce
-        )
-    }
-}
-
-/// Round trips between a master and a slave, each with a controller of the same guest, on one bus.
-#[derive(Clone, Debug)]
-pub struct Ping {
-    /// The bus.
-    pub bus: Bus,
-    /// The data length in bytes.
-    pub length: u8,
-    /// The mean time between two requests; zero for as soon as the one before is answered.
-    pub period: Nanos,
-    /// Whether requests are sent when they are due, also while others wait for their answers.
-    pub is_open_loop: bool,
-    /// An answer that comes after this is late.
-    pub timeout: Nanos,
-    /// Whether master and slave are on one virtual device, instead of two controllers on one bus.
-    pub is_virtual: bool,
-    /// The machine, what passes for its gateway, and how both are set up.
-    pub vm: Vm,
-}
-
-/// A network of time-triggered Ethernet, and the flow that is measured in it.
-#[derive(Clone, Debug)]
-pub struct TimeTriggered {
-    /// The network with its schedule.
-    pub network: candor_tte::Network,
-    /// The flow, by its index.
-    pub flow: usize,
-    /// Who receives it, by its index.
-    pub receiver: usize,
-    /// Where its latency begins.
-    pub framing: Framing,
-    /// The latency that somebody published for these conditions.
-    pub published: Option<Nanos>,
-    /// What the receiving side adds to each latency; of a simulation.
-    pub instrument: TimeStamping,
-    /// Where it runs.
-    pub testbed: Testbed,
-    /// What is wrong with the schedule: it is measured all the same.
-    pub schedule_errors: Vec<String>,
-}
-
-/// What a driver that takes its time stamp late adds to a latency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TimeStamping {
-    /// Frames of this size and longer are copied before they are stamped.
-    pub copied_from: Option<u16>,
-    /// How long that takes.
-    pub copy: Nanos,
-    /// The width within which the time for a copy varies.
-    pub copy_jitter: Nanos,
-}
-
-/// How the signal service is subscribed to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SubscriberKind {
-    /// Nobody is: frames are received.
-    None,
-    /// In the process of the service.
-    InProcess,
-    /// WebSocket with AGL's messages.
-    #[default]
-    Json,
-    /// WebSocket with CBOR, in batches.
-    Cbor,
-    /// WebSocket with MessagePack, in batches.
-    #[serde(rename = "msgpack")]
-    MessagePack,
-    /// D-Bus, with a daemon of its own.
-    Dbus,
-}
-
-impl SubscriberKind {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::None, Self::InProcess, Self::Json, Self::Cbor, Self::MessagePack, Self::Dbus];
-
-    /// The name in files.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::InProcess => "in-process",
-            Self::Json => "json",
-            Self::Cbor => "cbor",
-            Self::MessagePack => "msgpack",
-            Self::Dbus => "dbus",
-        }
-    }
-
-    const fn description(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::InProcess => "in the process of the service",
-            Self::Json => "WebSocket with JSON",
-            Self::Cbor => "WebSocket with CBOR",
-            Self::MessagePack => "WebSocket with MessagePack",
-            Self::Dbus => "D-Bus",
-        }
     }
 }
 

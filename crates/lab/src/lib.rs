@@ -31,6 +31,7 @@ mod machine;
 mod messages;
 pub mod profile;
 pub mod quantity;
+mod reading;
 pub mod report;
 pub mod result;
 pub mod rules;
@@ -40,9 +41,9 @@ pub mod sections;
 pub mod simulate;
 pub mod sweep;
 pub mod testbed;
-mod time_triggered;
 pub mod traffic;
 pub mod vm;
+mod watch;
 
 pub use campaign::Campaign;
 pub use error::Error;

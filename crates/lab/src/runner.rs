@@ -2,29 +2,11 @@
 
 use std::io::Write;
 
-use candor_time::Nanos;
-
 use crate::error::Error;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Testbed};
 use crate::result::ResultFile;
 
-/// Watches a run from outside.
-pub trait Watch: Sync {
-    /// How far it is, if that is known: virtual time and frames sent. `false` interrupts the run.
-    fn proceed(&self, now: Nanos, sent: u64) -> bool;
-    /// Something that people should know.
-    fn note(&self, text: &str) {
-        let _ = text;
-    }
-}
-
-/// Runs on and tells nobody.
-pub struct Unwatched;
-impl Watch for Unwatched {
-    fn proceed(&self, _: Nanos, _: u64) -> bool {
-        true
-    }
-}
+pub use crate::watch::{Unwatched, Watch};
 
 /// An experiment to be run.
 #[derive(Clone, Debug)]
@@ -67,4 +49,12 @@ pub trait Runner: Sync {
         frames: Option<&mut dyn Write>,
         watch: &dyn Watch,
     ) -> Result<Ran, Error>;
+}
+
+/// A testbed was given an experiment of another one.
+pub(crate) fn elsewhere(experiment: &Experiment, testbed: Testbed) -> Error {
+    let (name, own) = (&experiment.name, experiment.testbed());
+    Error::Other(format!(
+        "{name} runs on the testbed `{own}`, not on `{testbed}`; change its testbed"
+    ))
 }

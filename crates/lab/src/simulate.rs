@@ -1,7 +1,6 @@
 //! The `sim` testbed: an experiment in virtual time.
 
 mod collector;
-mod time_triggered;
 
 use std::cell::{Cell, RefCell};
 use std::io::Write;
@@ -20,12 +19,12 @@ use self::collector::{Collector, Way};
 use crate::doubt::{self, Demand, Metered, Waits};
 use crate::error::Error;
 use crate::experiment::{
-    BusFaults, CanGateway, Experiment, Kind, Pace, Sim, Testbed, Traffic, World as ExperimentWorld,
+    BusFaults, CanGateway, Experiment, Pace, Run, Sim, Testbed, Traffic, World as ExperimentWorld,
 };
 use crate::messages::Messages;
 use crate::result::{ResultFile, Stopped};
 use crate::rules::Rules;
-use crate::runner::{Ran, Runner, Task};
+use crate::runner::{Ran, Runner, Task, elsewhere};
 pub use crate::runner::{Unwatched, Watch};
 use crate::sections::{self, BUSES, BusCounts, MESSAGES, RULES};
 use crate::traffic::{self, Allowance, Periodic, Replay};
@@ -49,13 +48,10 @@ impl Runner for Simulation {
         frames: Option<&mut dyn Write>,
         watch: &dyn Watch,
     ) -> Result<Ran, Error> {
-        let frames = frames.map(|frames| frames as &mut dyn Write);
-        let result = match &task.experiment.kind {
-            Kind::TimeTriggered(settings) => {
-                time_triggered::run(task.experiment, settings, task.command, frames, watch)?
-            }
-            _ => run(task.experiment, task.command, frames, watch)?,
-        };
+        let Task { experiment, command, .. } = task;
+        let lines = frames.map(|frames| frames as &mut dyn Write);
+        let result = experiment.kind.simulate(Run { experiment, command, lines, watch });
+        let result = result.unwrap_or_else(|| Err(elsewhere(experiment, Testbed::Sim)))?;
         Ok(Ran { result, is_cached: false })
     }
 }
@@ -70,7 +66,7 @@ pub fn run<'a>(
     frames: Option<&'a mut dyn Write>,
     watch: &'a dyn Watch,
 ) -> Result<ResultFile, Error> {
-    let can = experiment.can_gateway().ok_or_else(|| Error::elsewhere(experiment, Testbed::Sim))?;
+    let can = experiment.of::<CanGateway>().ok_or_else(|| elsewhere(experiment, Testbed::Sim))?;
     let mut scene = Scene::new(experiment, can)?;
     let jobs = scene.jobs(can);
     let (way, waits) = (scene.way(can), Waits::new(can));
@@ -103,7 +99,7 @@ struct Scene {
 impl Scene {
     fn new(experiment: &Experiment, can: &CanGateway) -> Result<Self, Error> {
         let ExperimentWorld::Sim(settings) = &can.world else {
-            return Err(Error::elsewhere(experiment, Testbed::Sim));
+            return Err(elsewhere(experiment, Testbed::Sim));
         };
         let mut world = World::new(experiment.seed);
         let buses: Vec<_> = can

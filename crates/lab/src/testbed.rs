@@ -1,13 +1,13 @@
 //! Testbeds: the worlds that experiments run in, behind one interface.
 //!
 //! ```text
-//!  Experiment{kind} -- Testbeds::runner -+-> simulate::Simulation   `sim`: buses and hosts in virtual time
-//!                                        |-> vm::Machines           `vm`: real kernels in QEMU
-//!                                        \-> host::Host             `host`: processes of this machine
+//!  Experiment{kind} -- Testbeds::runner -+-> simulate::Simulation   `sim`: Kind::simulate, virtual time
+//!                                        |-> vm::Machines           `vm`: Kind::in_guest, real kernels in QEMU
+//!                                        \-> host::Host             `host`: Kind::on_host, processes of this machine
 //! ```
 //!
-//! A further testbed is a [`Testbed`], a [`Runner`] in a file of its own, and a line here. What it examines is a variant of
-//! [`Kind`](crate::experiment::Kind), with a file in `campaign/` that reads it.
+//! A further testbed is a [`Testbed`], a [`Runner`] in a file of its own, a line here, and what of a
+//! [`Kind`](crate::experiment::Kind) it needs.
 
 use crate::error::Error;
 use crate::experiment::{Experiment, Testbed};

@@ -8,14 +8,13 @@
 //! A machine is made ready once, whatever number of jobs wants it. What a machine makes of an order
 //! is the same every time, so a report is kept under the hash of both, and not made again.
 
-mod evaluate;
+pub(crate) mod evaluate;
 mod expect;
 mod journey;
-mod order;
-mod ping;
+pub(crate) mod order;
 mod profile;
 mod qemu;
-mod reception;
+pub(crate) mod reception;
 mod stopped;
 mod store;
 
@@ -24,16 +23,16 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candor_protocol::order::{File, Gateway};
+use candor_protocol::order::File;
 use candor_protocol::{Order, Report, meeting};
 
 pub use self::profile::Breakdown;
 pub use self::qemu::Emulator;
 pub use self::store::{Found, Store};
 use crate::error::Error;
-use crate::experiment::{CanGateway, Driver, Experiment, Kind, MachineChoice, Testbed, Vm};
+use crate::experiment::{Driver, Experiment, InGuest, MachineChoice, Run, Testbed, Vm};
 use crate::result;
-use crate::runner::{Ran, Runner, Task, Watch};
+use crate::runner::{Ran, Runner, Task, Watch, elsewhere};
 
 /// A machine that performs orders.
 pub trait Machine: Send + Sync {
@@ -117,12 +116,9 @@ impl Machines {
 
     /// What a guest is to do.
     fn order(&self, experiment: &Experiment) -> Result<Order, Error> {
-        let settings = settings(experiment)?;
-        let mut measurement = match &experiment.kind {
-            Kind::Ping(ping) => ping::order(experiment, ping),
-            _ => order::order(experiment, can_gateway(experiment)?, settings)?,
-        };
-        measurement.files.extend(self.driver(settings)?);
+        let guest = guest(experiment)?;
+        let mut measurement = guest.order(experiment)?;
+        measurement.files.extend(self.driver(guest.vm())?);
         Ok(Order::Measure(Box::new(measurement)))
     }
 
@@ -178,7 +174,7 @@ impl Slot {
 impl Runner for Machines {
     fn prepare(&self, experiments: &[&Experiment]) -> Result<(), Error> {
         for experiment in experiments {
-            let settings = settings(experiment)?;
+            let settings = guest(experiment)?.vm();
             self.slot(&settings.machine)?;
             self.driver(settings)?;
         }
@@ -192,33 +188,18 @@ impl Runner for Machines {
         watch: &dyn Watch,
     ) -> Result<Ran, Error> {
         let Task { experiment, command, is_fresh } = task;
-        let settings = settings(experiment)?;
-        let slot = self.slot(&settings.machine)?;
+        let guest = guest(experiment)?;
+        let slot = self.slot(&guest.vm().machine)?;
         let order = self.order(experiment)?;
         let (report, is_cached) = self.report(&slot, &order, is_fresh, watch)?;
         let machine = slot.machine.describe();
-        let result = match &experiment.kind {
-            Kind::Ping(ping) => {
-                ping::evaluate(experiment, (ping, machine), &report, command, frames)?
-            }
-            _ => {
-                let bed = (can_gateway(experiment)?, settings, machine);
-                match settings.gateway {
-                    Gateway::Reader => {
-                        reception::evaluate(experiment, bed, &report, command, frames)?
-                    }
-                    _ => evaluate::evaluate(experiment, bed, &report, command, frames)?,
-                }
-            }
-        };
+        let lines = frames.map(|frames| frames as &mut dyn Write);
+        let run = Run { experiment, command, lines, watch };
+        let result = guest.evaluate(run, machine, &report)?;
         Ok(Ran { result, is_cached })
     }
 }
 
-fn settings(experiment: &Experiment) -> Result<&Vm, Error> {
-    experiment.vm().ok_or_else(|| Error::elsewhere(experiment, Testbed::Vm))
-}
-
-fn can_gateway(experiment: &Experiment) -> Result<&CanGateway, Error> {
-    experiment.can_gateway().ok_or_else(|| Error::elsewhere(experiment, Testbed::Vm))
+fn guest(experiment: &Experiment) -> Result<&dyn InGuest, Error> {
+    experiment.kind.in_guest().ok_or_else(|| elsewhere(experiment, Testbed::Vm))
 }

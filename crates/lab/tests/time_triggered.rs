@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use candor_lab::campaign::{self, Options};
-use candor_lab::experiment::Kind;
 use candor_lab::host::Host;
+use candor_lab::kinds::TimeTriggered;
 use candor_lab::result::ResultFile;
 use candor_lab::runner::{Runner, Task, Unwatched};
 use candor_lab::sections::{FLOW, INSTRUMENT, SCHEDULE};
@@ -203,7 +203,7 @@ fn a_file_may_be_named_as_the_network() {
     let text = "kind = \"time-triggered\"\nnetwork = \"examples/one-switch.tte.toml\"\n";
     let campaign = campaign::parse("t.toml", text, &root, &Options::default());
     let campaign = campaign.unwrap_or_else(|error| panic!("{error}"));
-    let Kind::TimeTriggered(settings) = &campaign.experiments[0].kind else { panic!() };
+    let settings = campaign.experiments[0].of::<TimeTriggered>().unwrap();
     assert_eq!(settings.network.flows[settings.flow].name, "measured");
     assert_eq!(campaign.experiments[0].inputs.len(), 1);
 }

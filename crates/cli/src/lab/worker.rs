@@ -4,6 +4,6 @@ use crate::Answer;
 
 /// Does what the order on standard input says.
 pub(super) fn worker() -> Answer {
-    candor_lab::host::work()?;
+    candor_lab::kinds::work()?;
     Ok(true)
 }

@@ -3,9 +3,9 @@
 use candor_config::{Data, Table, Value, quoted};
 
 use super::effect;
-use super::machine::KERNEL_OPTION;
 use crate::error::Error;
 use crate::experiment::{Experiment, KernelChoice, Testbed};
+use crate::reading::machine::KERNEL_OPTION;
 
 /// What the command line says about a campaign.
 #[derive(Clone, Debug, Default)]
@@ -65,10 +65,10 @@ impl Options {
             effect::require(set, &over, experiments)?;
         }
         if let Some(kernel) = &self.kernel {
-            effect::User::Vm.require(&format!("{KERNEL_OPTION} {kernel}"), experiments)?;
+            effect::require_key(&format!("{KERNEL_OPTION} {kernel}"), "vm", experiments)?;
         }
         if let Some(mips) = self.mips {
-            effect::User::Vm.require(&format!("--mips {mips}"), experiments)?;
+            effect::require_key(&format!("--mips {mips}"), "vm", experiments)?;
         }
         Ok(())
     }

@@ -8,14 +8,12 @@ use candor_config::{Table, Value};
 use super::matrix::Draft;
 use crate::experiment::Testbed;
 use crate::glob;
+use crate::reading::MOST_SEEDS;
 
 /// Seeds of an experiment with load in `vm`, unless the file says otherwise.
 const LOADED: u64 = 5;
 /// Runs of an experiment on this machine, unless the file says otherwise: no run of it is like the last.
 const HOST: u64 = 3;
-/// Seeds of one experiment at most.
-pub(super) const MOST: u64 = 100;
-
 /// One draft for each seed. With `only_seed`, for that seed alone.
 pub(super) fn repeat(draft: Draft, only_seed: Option<u64>) -> Vec<Draft> {
     let Some(seeds) = several(&draft.table) else {
@@ -75,7 +73,7 @@ fn seeds_of(table: &Table) -> u64 {
         () if is_vm && is_loaded => LOADED,
         () => 1,
     };
-    integer(table, "seeds").filter(|seeds| (1..=MOST).contains(seeds)).unwrap_or(usual)
+    integer(table, "seeds").filter(|seeds| (1..=MOST_SEEDS).contains(seeds)).unwrap_or(usual)
 }
 
 fn integer(table: &Table, key: &str) -> Option<u64> {

@@ -1,6 +1,8 @@
 //! Campaigns as files and command lines say them, and everything that is wrong with them.
 
 use super::*;
+use crate::experiment::Testbed;
+use crate::kinds::Ping;
 
 const SIMPLE: &str = r#"
         title = "test"
@@ -369,7 +371,7 @@ fn round_trips_are_read_and_what_cannot_be_has_its_place() {
     };
     let campaign = read("[ping]\nperiod = '0s'\nlength = 2\n[vm]\nkernel = '6.12-rt'").unwrap();
     let [experiment] = &campaign.experiments[..] else { panic!() };
-    let Kind::Ping(ping) = &experiment.kind else { panic!() };
+    let ping = experiment.of::<Ping>().unwrap();
     assert_eq!((experiment.count, experiment.testbed()), (10_000, Testbed::Vm));
     assert_eq!((ping.length, ping.period.as_nanos(), ping.is_open_loop), (2, 0, false));
     assert_eq!(ping.timeout, candor_time::Nanos::from_millis(100));

@@ -1,99 +1,300 @@
 //! CAN buses, with a gateway or without.
+//!
+//! ```text
+//!  table -- reader, traffic, gateway --> what is said, in any world
+//!                                          |-- sim --> World::Sim     a model, in virtual time
+//!                                          \-- vm  --> World::Vm      real kernels in QEMU
+//! ```
+//!
+//! Every setting is read and checked in every world; a world takes what it needs, leaves alone what
+//! is another's, and refuses what it cannot host.
 
-use candor_causes::Ending;
-use candor_lat::Metric;
-use candor_vm::BusTime;
+mod columns;
+mod keys;
+mod said;
+mod sim;
+mod traffic;
+mod vm;
+mod vm_limits;
 
-use crate::columns::{Column, Columns, Shown};
-use crate::experiment::Testbed;
-use crate::group::groups;
-use crate::quantity::Quantity;
-use crate::result::{ResultFile, is_loaded, machine};
-use crate::sections::BUSES;
+use std::path::Path;
+use std::sync::Arc;
 
-/// Of how many buses the table shows the load.
-const MOST_LOADS: usize = 2;
-const FIGURES: [(&str, &str); 4] =
-    [("p50", "p50"), ("p99", "p99"), ("p99.9", "p999"), ("max", "max")];
+use candor_config::{Section, Table};
+use candor_diagnostics::{Findings, Origin};
+use candor_lat::TapPath;
+use candor_lat::result::ResultFile;
+use candor_network::{Gateway, Network};
+use candor_protocol::Report;
+use candor_protocol::order::{self, Measurement, Tester};
+use candor_vm::Identity;
 
-pub(super) fn columns(results: &[&ResultFile]) -> Columns {
-    let has_load = results.iter().any(|run| is_loaded_vm(run));
-    let has_instructions =
-        results.iter().any(|run| Quantity::GATEWAY_INSTRUCTIONS.of(run).is_some());
-    let has_runs = groups(results.iter().copied()).iter().any(|group| group.runs.len() > 1);
-    let mut columns = vec![Column::total("sent", |run| run.counts.sent)];
-    columns
-        .extend(Ending::ALL.map(|it| Column::total(it.label(), move |run| run.counts.ended(it))));
-    columns.extend(FIGURES.map(|(head, figure)| {
-        Column::quantity(head, Shown::Duration, Quantity::Latency(Metric::GatewayLatency, figure))
-    }));
-    if has_load {
-        columns.extend(["p50", "p99", "max"].map(|figure| {
-            let quantity = Quantity::Latency(Metric::EndToEnd, figure);
-            let of = move |run: &ResultFile| quantity.of(run).filter(|_| is_loaded_vm(run));
-            Column::range(format!("e2e {figure}"), Shown::DurationIfAny, of)
-        }));
-    }
-    if has_instructions {
-        let shown = Shown::Number(0, "");
-        columns.push(Column::quantity("instructions", shown, Quantity::GATEWAY_INSTRUCTIONS));
-    }
-    let buses = results.iter().map(|run| run.sections.rows(&BUSES).len()).max().unwrap_or(0);
-    columns.extend((0..buses.min(MOST_LOADS)).map(|index| {
-        let of = move |run: &ResultFile| {
-            run.sections.numbers(&BUSES, "load_percent").get(index).copied()
-        };
-        Column::range(load_head(results, index), Shown::Number(1, " %"), of)
-    }));
-    Columns { has_runs, columns, legend: legend(results, has_instructions, has_load, has_runs) }
+use self::said::{Hosted, Said};
+use super::{Key, KindEntry};
+use crate::error::Error;
+use crate::experiment::{
+    CanGateway, Experiment, InGuest, Kind, Load, Pace, Run, Testbed, Traffic, Vm, World,
+};
+use crate::reading::machine::{self, LoadSize};
+use crate::reading::reader::Reader;
+use crate::reading::{Examined, Reading, read_load};
+use crate::{simulate, vm as guests};
+
+/// Frames sent unless a count is given; a recording is sent whole.
+const DEFAULT_COUNT: u64 = 10_000;
+/// A frame has at least so many bytes in a recording, to guess how many there are.
+const LEAST_RECORDED_LEN: u64 = 32;
+
+pub(super) static KIND: KindEntry = KindEntry {
+    name: "can-gateway",
+    testbeds: &[Testbed::Sim, Testbed::Vm],
+    has_own_network: false,
+    read,
+    check_parts: Some(check_parts),
+    keys: &KEYS,
+    tables: &[(TapPath::CAN_GATEWAY, columns::columns)],
+};
+
+static KEYS: [Key; 40] = [
+    on_vm("vm"),
+    on_vm("vm.*"),
+    on_vm("load.groups"),
+    on_vm("load.ping_bytes"),
+    outside("load.datagrams"),
+    outside("load.period"),
+    outside("load.link"),
+    on_vm("gateway.priority"),
+    on_vm("gateway.receive_buffer"),
+    on_vm("gateway.port"),
+    on_vm("gateway.measures"),
+    on_vm("gateway.command"),
+    on_vm("gateway.files"),
+    in_sim("gateway.profile"),
+    in_sim("gateway.delay"),
+    in_sim("gateway.egress"),
+    in_sim("instrument"),
+    with_errors("bus.*.bit_error_rate"),
+    with_errors("bus.*.restart"),
+    periodic("bus.*.dbc"),
+    numbered("traffic.id"),
+    numbered("traffic.length"),
+    numbered("traffic.fd"),
+    Key {
+        pattern: "traffic.fill",
+        uses: |it| sends(it, |traffic| !matches!(traffic, Traffic::Replay { .. })),
+        advice: "no experiment generates frames; set traffic.kind=one-at-a-time, half, flood or periodic",
+    },
+    numbered("traffic.timeout"),
+    Key {
+        pattern: "traffic.turnaround_*",
+        uses: |it| {
+            let pace = |it: &Traffic| {
+                matches!(it, Traffic::Numbered { pace: Pace::OneAtATime { .. }, .. })
+            };
+            sends(it, pace)
+        },
+        advice: "no experiment sends one frame at a time; set traffic.kind=one-at-a-time",
+    },
+    periodic("traffic.nodes*"),
+    periodic("traffic.node"),
+    periodic("traffic.node.*"),
+    periodic("traffic.queue_depth"),
+    periodic("traffic.offset"),
+    periodic("traffic.offsets"),
+    periodic("traffic.offsets.*"),
+    periodic("traffic.dbc"),
+    periodic("traffic.message"),
+    periodic("traffic.queue"),
+    replayed("traffic.log"),
+    replayed("traffic.interface"),
+    replayed("traffic.speed"),
+    replayed("traffic.bus"),
+];
+
+fn sends(experiment: &Experiment, is_such: fn(&Traffic) -> bool) -> bool {
+    experiment.of::<CanGateway>().is_some_and(|can| is_such(&can.traffic))
 }
 
-/// In `vm` the sender shares the processor with the load, so it may be late.
-fn is_loaded_vm(run: &ResultFile) -> bool {
-    run.testbed == Testbed::Vm.name() && is_loaded(run)
+fn runs(experiment: &Experiment, is_there: fn(&World) -> bool) -> bool {
+    experiment.of::<CanGateway>().is_some_and(|can| is_there(&can.world))
 }
 
-/// The head of a column of bus loads: the name of the bus, if it has the same name everywhere.
-fn load_head(results: &[&ResultFile], index: usize) -> String {
-    let mut names =
-        results.iter().filter_map(|run| run.sections.rows(&BUSES).get(index)?.get("name")?.text());
-    let first = names.next();
-    match first.filter(|first| names.all(|name| name == *first)) {
-        Some(name) => format!("load of {name}"),
-        None => format!("load of bus {}", index + 1),
-    }
+fn is_outside(world: &World) -> bool {
+    matches!(world, World::Vm(vm) if vm.machine.tester == Tester::Outside)
 }
 
-fn legend(
-    results: &[&ResultFile],
-    has_instructions: bool,
-    has_load: bool,
-    has_runs: bool,
-) -> String {
-    let mut legend = String::new();
-    if results.iter().any(|run| run.testbed == Testbed::Sim.name()) {
-        legend += "gateway latency: total latency without the transmission on the target bus\n";
-    }
-    let machines = || results.iter().filter_map(|run| machine(run));
-    for (bus, says) in [
-        (BusTime::Instant, "buses take no time"),
-        (BusTime::Timed, "buses take their time, the tester is outside"),
-    ] {
-        if machines().any(|machine| machine.bus == bus) {
-            legend += &format!(
-                "vm: counted instructions; {says}; path lengths, not a forecast for a board\n"
-            );
+const fn in_sim(pattern: &'static str) -> Key {
+    let advice = "no experiment runs on the sim testbed; add --testbed sim";
+    Key { pattern, uses: |it| runs(it, |world| matches!(world, World::Sim(_))), advice }
+}
+
+const fn on_vm(pattern: &'static str) -> Key {
+    let advice = "no experiment runs on the vm testbed; add --testbed vm";
+    Key { pattern, uses: |it| runs(it, |world| matches!(world, World::Vm(_))), advice }
+}
+
+const fn outside(pattern: &'static str) -> Key {
+    let advice =
+        "no experiment has its tester outside of the guest; add --set vm.tester=\"outside\"";
+    Key { pattern, uses: |it| runs(it, is_outside), advice }
+}
+
+const fn with_errors(pattern: &'static str) -> Key {
+    let advice = "no experiment runs on buses that can have errors; add --testbed sim, or --set \
+                  vm.tester=\"outside\"";
+    let uses: fn(&Experiment) -> bool =
+        |it| runs(it, |world| matches!(world, World::Sim(_)) || is_outside(world));
+    Key { pattern, uses, advice }
+}
+
+const fn numbered(pattern: &'static str) -> Key {
+    let advice =
+        "no experiment sends numbered frames; set traffic.kind=one-at-a-time, half or flood";
+    Key { pattern, uses: |it| sends(it, |it| matches!(it, Traffic::Numbered { .. })), advice }
+}
+
+const fn periodic(pattern: &'static str) -> Key {
+    let advice = "no experiment sends periodic messages; set traffic.kind=periodic";
+    Key { pattern, uses: |it| sends(it, |it| matches!(it, Traffic::Periodic)), advice }
+}
+
+const fn replayed(pattern: &'static str) -> Key {
+    let advice = "no experiment replays a recording; set traffic.kind=replay";
+    Key { pattern, uses: |it| sends(it, |it| matches!(it, Traffic::Replay { .. })), advice }
+}
+
+impl Kind for CanGateway {
+    fn path(&self) -> &'static TapPath {
+        match &self.world {
+            World::Vm(vm) if matches!(vm.gateway, order::Gateway::Reader) => TapPath::RECEPTION,
+            World::Vm(_) | World::Sim(_) => TapPath::CAN_GATEWAY,
         }
     }
-    if has_instructions {
-        legend += "instructions: of the gateway's process, for each frame that arrived\n";
+
+    fn testbed(&self) -> Testbed {
+        self.world.testbed()
     }
-    if has_load {
-        legend += "e2e: end to end, from when a frame was due; under load the gateway latency alone misses \
-                   the frames that left late\n";
+
+    fn frames_at_most(&self, count: u64) -> u64 {
+        let Traffic::Replay { log, .. } = &self.traffic else { return count };
+        let bytes = std::fs::metadata(log).map_or(0, |log| log.len());
+        count.min(bytes / LEAST_RECORDED_LEN)
     }
-    if has_runs {
-        legend += "a..b: the smallest and the largest value over the seeds\n";
+
+    fn simulate<'a>(&'a self, run: Run<'a>) -> Option<Result<ResultFile, Error>> {
+        let Run { experiment, command, lines, watch } = run;
+        Some(simulate::run(experiment, command, lines, watch))
     }
-    legend
+
+    fn in_guest(&self) -> Option<&dyn InGuest> {
+        matches!(self.world, World::Vm(_)).then_some(self)
+    }
+}
+
+impl InGuest for CanGateway {
+    fn vm(&self) -> &Vm {
+        match &self.world {
+            World::Vm(vm) => vm,
+            World::Sim(_) => unreachable!("`in_guest` has looked"),
+        }
+    }
+
+    fn order(&self, experiment: &Experiment) -> Result<Measurement, Error> {
+        guests::order::order(experiment, self, self.vm())
+    }
+
+    fn evaluate(
+        &self,
+        run: Run<'_>,
+        machine: Identity,
+        report: &Report,
+    ) -> Result<ResultFile, Error> {
+        let Run { experiment, command, lines, .. } = run;
+        let bed = (self, self.vm(), machine);
+        match self.vm().gateway {
+            order::Gateway::Reader => {
+                guests::reception::evaluate(experiment, bed, report, command, lines)
+            }
+            _ => guests::evaluate::evaluate(experiment, bed, report, command, lines),
+        }
+    }
+}
+
+/// What is read of an experiment with CAN buses, in any world.
+struct Settings<'a> {
+    load: Load,
+    load_size: LoadSize,
+    traffic: Option<Traffic>,
+    gateway: Option<keys::Said<'a>>,
+    machine: machine::Said,
+    wants_tester: Option<bool>,
+    tester_origin: &'a Origin,
+}
+
+impl<'a> Settings<'a> {
+    fn read(mut file: Section<'a>, reader: &mut Reader<'_>) -> Self {
+        let (load, load_size) = file.section("load").map(read_load).unwrap_or_default();
+        let traffic = file.section("traffic").and_then(|section| reader.traffic(section));
+        let gateway =
+            file.section("gateway").map(|section| reader.gateway(section, traffic.as_ref()));
+        let machine = reader.machine(file.section("vm"));
+        let wants_tester = file.one_of("instrument", &[("wire", false), ("tester", true)]);
+        let tester_origin = file.origin_of("instrument");
+        file.finish();
+        Self { load, load_size, traffic, gateway, machine, wants_tester, tester_origin }
+    }
+}
+
+/// Reads one.
+fn read(reading: Reading<'_>) -> Option<Examined> {
+    let Reading { mut file, table, common, base, network } = reading;
+    let findings = file.findings();
+    file.require(&["bus", "traffic"]);
+    let mut reader = Reader::new(base, findings, &mut file);
+    if let Some((name, path)) = &network.input {
+        reader.input(name, path);
+        reader.has_network = true;
+    }
+    network.doubt_gateway(table, findings);
+    let settings = Settings::read(file, &mut reader);
+    let traffic = settings.traffic;
+    let said = Said {
+        gateway: settings.gateway,
+        load: settings.load,
+        load_size: settings.load_size,
+        machine: settings.machine,
+        count: common.count,
+        traffic: traffic.as_ref(),
+        wants_tester: settings.wants_tester == Some(true),
+        tester_origin: settings.tester_origin,
+        table,
+    };
+    let hosted = match common.testbed.unwrap_or(Testbed::Sim) {
+        Testbed::Sim => reader.sim(said),
+        Testbed::Vm => reader.vm(said),
+        // Refused above.
+        Testbed::Host => None,
+    };
+    let (Some(Hosted { world, rules, conditions }), Some(traffic)) = (hosted, traffic) else {
+        return None;
+    };
+    let count = if matches!(traffic, Traffic::Replay { .. }) { u64::MAX } else { DEFAULT_COUNT };
+    let network =
+        Network { gateways: rules.map(gateway_with).into_iter().collect(), ..reader.network };
+    let kind = Arc::new(CanGateway { network, traffic, world });
+    Some(Examined { kind, conditions, inputs: reader.inputs, count })
+}
+
+/// The gateway of an experiment, which has one at most.
+fn gateway_with(rules: candor_engine::Table) -> Gateway {
+    Gateway { name: "gateway".into(), rules }
+}
+
+/// Checks what is there of a table.
+fn check_parts(table: &Table, base: &Path, findings: &Findings) {
+    let mut file = Section::new(table, findings);
+    super::common(&mut file);
+    let mut reader = Reader::new(base, findings, &mut file);
+    reader.network.buses.clear();
+    Settings::read(file, &mut reader);
 }

@@ -1,54 +1,84 @@
-//! Time-triggered Ethernet: what was measured, what was published, what follows from the schedule, and what is left.
+//! Networks of time-triggered Ethernet.
 
-use candor_lat::Metric;
+mod columns;
+mod flow;
+mod live;
+mod read;
+mod simulated;
 
-use super::RANGES;
-use crate::columns::{Column, Columns, Shown};
-use crate::group::groups;
-use crate::quantity::Quantity;
-use crate::result::ResultFile;
-use crate::sections::{CLOCKS, FLOW};
+use std::path::Path;
 
-pub(super) fn columns(results: &[&ResultFile]) -> Columns {
-    let value = |run: &ResultFile, key| run.sections.number(&FLOW, key);
-    let has_clocks =
-        results.iter().any(|run| run.sections.cell(&CLOCKS, "clock_difference").is_some());
-    let has_runs = groups(results.iter().copied()).iter().any(|group| group.runs.len() > 1);
-    let mut columns = vec![
-        Column::words("bytes", Shown::Number(0, ""), &["size"]),
-        Column::total("sent", |run| run.counts.sent),
-        Column::total("lost", |run| run.counts.lost + run.counts.refused),
-        Column::total("late", |run| run.counts.late),
-    ];
-    let metric = |head: &str, metric: Metric, figure| us(head, &[metric.key(), figure]);
-    columns.extend(["min", "p50", "max"].map(|it| metric(it, Metric::NetworkLatency, it)));
-    columns.push(us("jitter", &["jitter"]));
-    if results.iter().any(|run| value(run, "published_ns").is_some()) {
-        columns.push(us("published", &["published"]));
-    }
-    columns.push(us("model", &["model"]));
-    if results.iter().any(|run| value(run, "equation_3_ns") != value(run, "model_ns")) {
-        columns.push(us("equation 3", &["equation_3"]));
-    }
-    columns.push(metric("residual p50", Metric::Residual, "p50"));
-    let mut legend = String::from(
-        "in us, from the first bit out of the sender to the last bit in the receiver; jitter: max - min\n\
-         late: a period late or more than half of one; model: wires + transmission + relay delays\n\
-         residual: measured - model\n",
-    );
-    if has_clocks {
-        columns.push(us("clocks apart", &["clock_difference", "max"]));
-        legend += "clocks apart: the largest difference of two clocks in any integration cycle\n";
-    }
-    if has_runs {
-        legend += RANGES;
-    }
-    Columns { has_runs, columns, legend }
+use candor_lat::TapPath;
+use candor_lat::result::ResultFile;
+use candor_time::Nanos;
+use candor_tte::model::Framing;
+
+use super::{Key, KindEntry};
+use crate::error::Error;
+use crate::experiment::{Kind, Run, Testbed};
+
+/// A network of time-triggered Ethernet, and the flow that is measured in it.
+#[derive(Clone, Debug)]
+pub struct TimeTriggered {
+    /// The network with its schedule.
+    pub network: candor_tte::Network,
+    /// The flow, by its index.
+    pub flow: usize,
+    /// Who receives it, by its index.
+    pub receiver: usize,
+    /// Where its latency begins.
+    pub framing: Framing,
+    /// The latency that somebody published for these conditions.
+    pub published: Option<Nanos>,
+    /// What the receiving side adds to each latency; of a simulation.
+    pub instrument: TimeStamping,
+    /// Where it runs.
+    pub testbed: Testbed,
+    /// What is wrong with the schedule: it is measured all the same.
+    pub schedule_errors: Vec<String>,
 }
 
-/// Microseconds, to the nanosecond.
-fn us(head: &str, words: &[&str]) -> Column {
-    let quantity = Quantity::of_words(words);
-    let of = move |run: &ResultFile| Some(quantity.as_ref()?.of(run)? / 1_000.0);
-    Column::range(head, Shown::Number(3, ""), of)
+/// What a driver that takes its time stamp late adds to a latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeStamping {
+    /// Frames of this size and longer are copied before they are stamped.
+    pub copied_from: Option<u16>,
+    /// How long that takes.
+    pub copy: Nanos,
+    /// The width within which the time for a copy varies.
+    pub copy_jitter: Nanos,
+}
+
+pub(super) static KIND: KindEntry = KindEntry {
+    name: "time-triggered",
+    testbeds: &[Testbed::Sim, Testbed::Host],
+    has_own_network: true,
+    read: read::read,
+    check_parts: None,
+    keys: &[key("network.*"), key("measure.*"), key("driver.*")],
+    tables: &[(TapPath::TIME_TRIGGERED, columns::columns)],
+};
+
+/// A setting of all networks of this kind.
+const fn key(pattern: &'static str) -> Key {
+    let advice = "no experiment examines time-triggered Ethernet; set kind=time-triggered";
+    Key { pattern, uses: |it| it.of::<TimeTriggered>().is_some(), advice }
+}
+
+impl Kind for TimeTriggered {
+    fn path(&self) -> &'static TapPath {
+        TapPath::TIME_TRIGGERED
+    }
+
+    fn testbed(&self) -> Testbed {
+        self.testbed
+    }
+
+    fn simulate<'a>(&'a self, run: Run<'a>) -> Option<Result<ResultFile, Error>> {
+        Some(simulated::run(self, run))
+    }
+
+    fn on_host<'a>(&'a self, run: Run<'a>, _: &Path) -> Option<Result<ResultFile, Error>> {
+        Some(live::run(self, run))
+    }
 }

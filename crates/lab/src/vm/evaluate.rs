@@ -60,7 +60,7 @@ const OUTSIDE: Sight = Sight {
 };
 
 /// The result of `experiment` in a guest's report; `frames` takes a line of CSV per frame.
-pub(super) fn evaluate(
+pub(crate) fn evaluate(
     experiment: &Experiment,
     (can, settings, machine): (&CanGateway, &Vm, Machine),
     report: &Report,
@@ -115,7 +115,7 @@ pub(super) fn evaluate(
 }
 
 /// The report of a guest that measured and lost nothing on the way to its sockets.
-pub(super) fn refuse_failures(report: &Report) -> Result<(), String> {
+pub(crate) fn refuse_failures(report: &Report) -> Result<(), String> {
     if let Some(reason) = &report.failure {
         return Err(format!("the guest reports: {reason}"));
     }
@@ -299,7 +299,7 @@ impl Run<'_> {
 }
 
 /// World and conditions, with the machine as it turned out to be.
-pub(super) fn conditions(machine: &Machine, settings: &Vm) -> String {
+pub(crate) fn conditions(machine: &Machine, settings: &Vm) -> String {
     let Machine { release, qemu, shift, mips, .. } = machine;
     let package =
         machine.package.as_ref().map_or(String::new(), |package| format!(" (package {package})"));
@@ -317,13 +317,13 @@ pub(super) fn conditions(machine: &Machine, settings: &Vm) -> String {
 }
 
 /// A bus as the tester outside counted it.
-pub(super) fn counts_of(count: &BusCount) -> BusCounts {
+pub(crate) fn counts_of(count: &BusCount) -> BusCounts {
     let BusCount { frames, busy_ns, error_frames, bus_offs, .. } = *count;
     BusCounts { frames, busy_ns, error_frames, bus_offs, id_collisions: 0 }
 }
 
 /// The buses, as far as they were counted.
-pub(super) fn bus_rows(can: &CanGateway, counts: &[BusCounts], duration_ns: u64) -> Vec<Row> {
+pub(crate) fn bus_rows(can: &CanGateway, counts: &[BusCounts], duration_ns: u64) -> Vec<Row> {
     let counted = can.network.buses.iter().zip(counts);
     counted.map(|(bus, counts)| sections::bus(bus, counts, duration_ns)).collect()
 }
@@ -407,7 +407,7 @@ fn station(count: &StationCount) -> Row {
 }
 
 /// The sections that say what the machine was, and what it took there.
-pub(super) fn with_machine(
+pub(crate) fn with_machine(
     machine: &Machine,
     report: &Report,
     received: u64,

@@ -21,7 +21,7 @@ use crate::traffic::Numbered;
 ///
 /// # Errors
 /// Its traffic is of another world.
-pub(super) fn order(
+pub(crate) fn order(
     experiment: &Experiment,
     can: &CanGateway,
     settings: &Vm,
@@ -102,7 +102,7 @@ fn on_bus_ns(bus: &Bus, frames: &Numbered) -> u64 {
     lengths.map(|length| bus.timing.duration_ns(length)).max().unwrap_or(0)
 }
 
-pub(super) fn timing(bus: &Bus) -> BusTiming {
+pub(crate) fn timing(bus: &Bus) -> BusTiming {
     BusTiming {
         bitrate: bus.timing.nominal.bits_per_second(),
         data_bitrate: bus.is_fd.then_some(bus.timing.data.bits_per_second()),

@@ -6,7 +6,7 @@
 
 use candor_vm::Profile;
 
-use super::{Machines, settings};
+use super::{Machines, guest};
 use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::result::{self, FunctionCount, PROFILE_SCHEMA, ProfileFile};
@@ -60,7 +60,7 @@ impl Machines {
     /// # Errors
     /// As a run of it; or no frame arrived.
     pub fn profile(&self, experiment: &Experiment, watch: &dyn Watch) -> Result<Breakdown, Error> {
-        let slot = self.slot(&settings(experiment)?.machine)?;
+        let slot = self.slot(&guest(experiment)?.vm().machine)?;
         let order = self.order(experiment)?;
         slot.ready(watch)?;
         let (report, profile) = slot.machine.profile(&order, watch)?;

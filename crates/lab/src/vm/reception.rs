@@ -29,7 +29,7 @@ const SIGHT: Sight = Sight { taps: TapPath::RECEPTION.taps(), has_rules: false }
 const TERMS: Terms = Terms { is_exact: true, ..Terms::new(TapPath::RECEPTION) };
 
 /// The result of `experiment` in a guest's report; `frames` takes a line of CSV per frame.
-pub(super) fn evaluate(
+pub(crate) fn evaluate(
     experiment: &Experiment,
     (can, settings, machine): (&CanGateway, &Vm, Machine),
     report: &Report,

@@ -13,10 +13,10 @@ use candor_rules::job::{Inexpressible, plan};
 use candor_sim::Discipline;
 use candor_time::Nanos;
 
-use super::reader::Reader;
 use crate::experiment::Traffic;
 use crate::locate::locate;
 use crate::profile::{self, Profile};
+use crate::reading::reader::Reader;
 use crate::rules::{FilterKind, Generated, Modification};
 
 /// What passes frames on.

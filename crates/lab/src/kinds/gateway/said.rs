@@ -3,13 +3,13 @@
 use candor_config::Table;
 use candor_diagnostics::Origin;
 
-use super::gateway;
-use super::machine::{self, LoadSize};
+use super::keys;
 use crate::experiment::{Load, Traffic, World};
+use crate::reading::machine::{self, LoadSize};
 
 /// What a file says beside its buses, rules and traffic, before a world has looked at it.
 pub(super) struct Said<'a> {
-    pub(super) gateway: Option<gateway::Said<'a>>,
+    pub(super) gateway: Option<keys::Said<'a>>,
     pub(super) load: Load,
     pub(super) load_size: LoadSize,
     pub(super) machine: machine::Said,

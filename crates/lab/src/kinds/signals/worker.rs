@@ -12,8 +12,8 @@ use candor_time::Nanos;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::SubscriberKind;
 use crate::error::Error;
-use crate::experiment::SubscriberKind;
 
 /// How long a process may take to begin, to report and to end.
 const PATIENCE: Duration = Duration::from_secs(30);

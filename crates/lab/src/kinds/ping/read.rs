@@ -18,7 +18,7 @@
 //!
 //! `[vm]` and `[load]` are as in experiments with gateways.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use candor_config::Section;
 use candor_diagnostics::Findings;
@@ -26,10 +26,11 @@ use candor_protocol::order::{self, Controller, Settings, Tester};
 use candor_time::Nanos;
 use candor_vm::Speed;
 
-use super::Examined;
-use super::reader::Reader;
-use super::settings::{Common, read_load};
-use crate::experiment::{KernelChoice, Kind, MachineChoice, Ping, Testbed, Vm};
+use super::Ping;
+use crate::experiment::{KernelChoice, MachineChoice, Vm};
+use crate::reading::machine::DEFAULT_KERNEL;
+use crate::reading::reader::Reader;
+use crate::reading::{Examined, Reading, read_load};
 
 /// Requests unless a count is given, as in the paper (Sojka and Pisa 2010, 4.1).
 const DEFAULT_COUNT: u64 = 10_000;
@@ -91,9 +92,9 @@ impl Trips {
 }
 
 /// Reads one.
-pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> Option<Examined> {
+pub(super) fn read(reading: Reading<'_>) -> Option<Examined> {
+    let Reading { mut file, common, base, .. } = reading;
     let findings = file.findings();
-    common.refuse_testbed(&file, &[Testbed::Vm]);
     file.require(&["testbed", "bus"]);
     let mut reader = Reader::new(base, findings, &mut file);
     if reader.network.buses.len() > 1 {
@@ -120,9 +121,7 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> O
         findings.error_with_hint(&origin, "an SJA1000 does not support CAN FD", hint);
     }
     let machine = MachineChoice {
-        kernel: said
-            .kernel
-            .unwrap_or_else(|| KernelChoice::Named(super::vm::DEFAULT_KERNEL.into())),
+        kernel: said.kernel.unwrap_or_else(|| KernelChoice::Named(DEFAULT_KERNEL.into())),
         mips: said.mips.unwrap_or(Speed::default().mips()),
         parameters: said.parameters.unwrap_or_default(),
         tester: Tester::Master,
@@ -160,6 +159,6 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>, base: &Path) -> O
         description,
     };
     let ping = Ping { bus, length, period, is_open_loop, timeout, is_virtual, vm };
-    let kind = Kind::Ping(Box::new(ping));
+    let kind = Arc::new(ping);
     Some(Examined { kind, conditions, inputs: reader.inputs, count: DEFAULT_COUNT })
 }

@@ -10,7 +10,6 @@ use candor_diagnostics::{Findings, Origin, Source};
 use candor_network::file;
 use candor_rules::file::disk;
 
-use crate::experiment::Kind;
 use crate::locate::locate;
 
 /// What a network file says about messages; experiments have it under `traffic`.
@@ -19,9 +18,9 @@ const OF_TRAFFIC: [&str; 9] =
 
 /// A network file that was read.
 #[derive(Debug, Default)]
-pub(super) struct NetworkFile {
+pub(crate) struct NetworkFile {
     /// As it was written, and where it is.
-    pub(super) input: Option<(String, PathBuf)>,
+    pub(crate) input: Option<(String, PathBuf)>,
     /// The part that only some experiments take.
     messages: Option<Table>,
     /// Its gateways, with their rules as somebody names them who is where the experiment is.
@@ -33,7 +32,7 @@ pub(super) struct NetworkFile {
 impl NetworkFile {
     /// Lays the messages under an experiment with periodic traffic, and the rules under one with a gateway
     /// that has none of its own.
-    pub(super) fn lay_under(&self, table: &mut Table, findings: &Findings) {
+    pub(crate) fn lay_under(&self, table: &mut Table, findings: &Findings) {
         let kind = table.get_path(&["traffic", "kind"]).and_then(Value::as_str);
         if let (Some(messages), Some("periodic")) = (&self.messages, kind) {
             lay_under(table, messages);
@@ -45,7 +44,7 @@ impl NetworkFile {
     }
 
     /// Warns if the network has gateways, but this experiment says nothing about one.
-    pub(super) fn doubt_gateway(&self, table: &Table, findings: &Findings) {
+    pub(crate) fn doubt_gateway(&self, table: &Table, findings: &Findings) {
         if let (Some(_), Some(origin), None) = (&self.gateways, &self.origin, table.get("gateway"))
         {
             let message = "the network has a gateway, but the experiment has no [gateway]: nothing is \
@@ -76,14 +75,17 @@ fn lay_under(table: &mut Table, under: &Table) {
 }
 
 /// Lays the buses of the network file that `table` names under it, and takes its name out.
-pub(super) fn read(table: &mut Table, base: &Path, findings: &Findings) -> NetworkFile {
-    // Those of time-triggered Ethernet are tables, which may name a file.
+pub(crate) fn read(
+    table: &mut Table,
+    has_own: bool,
+    base: &Path,
+    findings: &Findings,
+) -> NetworkFile {
+    // Kinds with networks of their own have tables, which may name a file.
     if table.get("network").is_some_and(|value| value.as_table().is_some()) {
         return NetworkFile::default();
     }
-    if table.get("kind").and_then(Value::as_str) == Some(Kind::NAMES[3])
-        && let Some(name) = table.remove("network")
-    {
+    if has_own && let Some(name) = table.remove("network") {
         table.set_path(&["network", "file"], name);
         return NetworkFile::default();
     }

@@ -6,11 +6,11 @@ use candor_sim::Discipline;
 use candor_sim::instrument::Instrument;
 use candor_sim::model::{Egress, Linux, Model};
 
-use super::gateway::{self, Kind};
-use super::reader::Reader;
+use super::keys::{self, Kind};
 use super::said::{Hosted, Said};
 use crate::experiment::{Load, Sim, World};
 use crate::profile::Profile;
+use crate::reading::reader::Reader;
 
 /// The host of a gateway.
 struct Host {
@@ -49,7 +49,7 @@ impl Reader<'_> {
         Some(Hosted { world, rules, conditions })
     }
 
-    fn host(&self, said: &gateway::Said<'_>, load: Load) -> Option<Host> {
+    fn host(&self, said: &keys::Said<'_>, load: Load) -> Option<Host> {
         let in_user_space = match said.kind {
             Kind::User => true,
             Kind::None | Kind::Kernel => false,
@@ -95,7 +95,7 @@ impl Reader<'_> {
 
 impl Reader<'_> {
     /// A gateway of constant delay is no host: nothing comes back from a virtual bus.
-    fn refuse_virtual_buses(&self, said: &gateway::Said<'_>) -> Option<()> {
+    fn refuse_virtual_buses(&self, said: &keys::Said<'_>) -> Option<()> {
         let Some(rules) = &said.rules else { return Some(()) };
         let mut targets = rules.rules.iter().flat_map(|rule| &rule.to);
         let is_virtual = |bus: &&BusIndex| rules.buses[usize::from(bus.0)].is_virtual;
@@ -109,15 +109,15 @@ impl Reader<'_> {
 
     /// A gateway in the kernel, which is can-gw: rules that it cannot do are refused, and what the
     /// model changes about it is said.
-    fn kernel_gateway(&self, said: &gateway::Said<'_>) -> Option<String> {
+    fn kernel_gateway(&self, said: &keys::Said<'_>) -> Option<String> {
         let mut description = "kernel gateway".to_owned();
         let Some(rules) = &said.rules else { return Some(description) };
-        let reasons = gateway::beyond_can_gw(rules);
+        let reasons = keys::beyond_can_gw(rules);
         for reason in &reasons {
             let hint = "use kind = \"user\"";
             self.findings.error_with_hint(said.rules_origin, reason, hint);
         }
-        if gateway::too_few_hops(rules).is_some() {
+        if keys::too_few_hops(rules).is_some() {
             description.push_str(&format!(", which lets frames pass {} times", rules.max_hops));
         }
         if said.discipline == Some(Discipline::Priority) {
@@ -131,7 +131,7 @@ impl Reader<'_> {
 /// of a CAN interface (`txqueuelen`, drivers/net/can/dev.c).
 const CONSTANT_EGRESS: Egress = Egress { depth: 10, discipline: Discipline::Fifo };
 
-fn egress(said: &gateway::Said<'_>, default: Egress) -> Egress {
+fn egress(said: &keys::Said<'_>, default: Egress) -> Egress {
     Egress {
         depth: said.depth.unwrap_or(default.depth),
         discipline: said.discipline.unwrap_or(default.discipline),
@@ -139,7 +139,7 @@ fn egress(said: &gateway::Said<'_>, default: Egress) -> Egress {
 }
 
 /// The host of a profile as the file wants it, under its load.
-fn linux(profile: Profile, said: &gateway::Said<'_>, in_user_space: bool, load: Load) -> Linux {
+fn linux(profile: Profile, said: &keys::Said<'_>, in_user_space: bool, load: Load) -> Linux {
     let mut host = profile.host;
     host.egress = egress(said, host.egress);
     if in_user_space {

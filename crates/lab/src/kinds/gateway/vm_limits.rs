@@ -5,10 +5,10 @@ use candor_engine::Table;
 use candor_protocol::order::{Controller, Datagrams, Tester};
 use candor_sim::{Discipline, Stuffing};
 
-use super::gateway::{self, Kind};
-use super::reader::Reader;
+use super::keys::{self, Kind};
 use super::said::Said;
 use crate::experiment::{Driver, Traffic};
+use crate::reading::reader::Reader;
 use crate::traffic::Numbered;
 
 /// The most frames of one experiment: a guest of 256 MB keeps every stamp until the end.
@@ -137,7 +137,7 @@ impl Reader<'_> {
 }
 
 /// The gateway and its settings.
-fn hosts_gateway(said: &Said<'_>, gateway: &gateway::Said<'_>, refusals: &mut Refusals<'_>) {
+fn hosts_gateway(said: &Said<'_>, gateway: &keys::Said<'_>, refusals: &mut Refusals<'_>) {
     if gateway.port.is_some() && gateway.receive_buffer.is_some() {
         let message = "`receive_buffer` is for the ports that a gateway has without `port`";
         let hint = "write it into `port`, such as \"{interface}?buffer=4096\"";
@@ -189,14 +189,14 @@ fn hosts_gateway(said: &Said<'_>, gateway: &gateway::Said<'_>, refusals: &mut Re
 /// The rules of the gateway.
 fn hosts_rules(
     traffic: Option<&Traffic>,
-    gateway: &gateway::Said<'_>,
+    gateway: &keys::Said<'_>,
     rules: &Table,
     refusals: &mut Refusals<'_>,
 ) {
     if gateway.kind == Kind::Kernel {
-        let reasons = match gateway::too_few_hops(rules) {
+        let reasons = match keys::too_few_hops(rules) {
             Some(reason) => vec![reason],
-            None => gateway::beyond_can_gw(rules),
+            None => keys::beyond_can_gw(rules),
         };
         for reason in reasons {
             refusals.refuse(gateway.rules_origin, &reason, "use kind = \"live\"");

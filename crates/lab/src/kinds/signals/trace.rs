@@ -19,8 +19,9 @@ use candor_sim::Random;
 use candor_time::Nanos;
 use candor_wire::can::{Frame, Id, StandardId};
 
+use super::SignalService;
 use crate::error::Error;
-use crate::experiment::{Experiment, SignalService};
+use crate::experiment::Experiment;
 
 /// Events that can be numbered.
 pub(super) const MOST_EVENTS: u64 = 1 << 24;

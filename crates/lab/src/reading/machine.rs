@@ -27,11 +27,13 @@ use super::reader::Reader;
 use crate::experiment::{Driver, KernelChoice};
 use crate::locate::{locate, locate_above};
 
+/// The kernel unless the file says otherwise.
+pub(crate) const DEFAULT_KERNEL: &str = "6.12";
 /// What findings about a kernel of the command line name as their place.
-pub(super) const KERNEL_OPTION: &str = "--kernel";
+pub(crate) const KERNEL_OPTION: &str = "--kernel";
 
 /// Where a tester can be.
-pub(super) const TESTERS: [(&str, Tester); 2] =
+pub(crate) const TESTERS: [(&str, Tester); 2] =
     [("inside", Tester::Inside), ("outside", Tester::Outside)];
 
 /// The folder with the sources of `candor_can`, below that of the file or of the shell.
@@ -42,9 +44,9 @@ const LINKS: [(&str, u64); 3] = [("10M", 10_000_000), ("100M", 100_000_000), ("1
 
 /// How much of a load.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LoadSize {
-    pub(super) groups: u32,
-    pub(super) ethernet: EthernetLoad,
+pub(crate) struct LoadSize {
+    pub(crate) groups: u32,
+    pub(crate) ethernet: EthernetLoad,
 }
 
 impl Default for LoadSize {
@@ -55,7 +57,7 @@ impl Default for LoadSize {
 }
 
 impl LoadSize {
-    pub(super) fn read(section: &mut Section<'_>) -> Self {
+    pub(crate) fn read(section: &mut Section<'_>) -> Self {
         let default = Self::default();
         // Without a period, as many as the link carries.
         let period_ns = section.nanos("period").map_or(0, Nanos::as_nanos);
@@ -80,22 +82,22 @@ impl LoadSize {
 
 /// What a file says about the machine, not yet needed.
 #[derive(Default)]
-pub(super) struct Said {
-    pub(super) kernel: Option<KernelChoice>,
-    pub(super) mips: Option<u32>,
-    pub(super) parameters: Option<String>,
-    pub(super) controller: Option<Controller>,
-    pub(super) driver: Driver,
-    pub(super) interrupt_priority: Option<u8>,
-    pub(super) napi_thread_priority: Option<u8>,
-    pub(super) backlog_priority: Option<u8>,
-    pub(super) netdev_budget: Option<u32>,
-    pub(super) tester: Option<Tester>,
+pub(crate) struct Said {
+    pub(crate) kernel: Option<KernelChoice>,
+    pub(crate) mips: Option<u32>,
+    pub(crate) parameters: Option<String>,
+    pub(crate) controller: Option<Controller>,
+    pub(crate) driver: Driver,
+    pub(crate) interrupt_priority: Option<u8>,
+    pub(crate) napi_thread_priority: Option<u8>,
+    pub(crate) backlog_priority: Option<u8>,
+    pub(crate) netdev_budget: Option<u32>,
+    pub(crate) tester: Option<Tester>,
 }
 
 impl Reader<'_> {
     /// Reads `[vm]`.
-    pub(super) fn machine(&mut self, section: Option<Section<'_>>) -> Said {
+    pub(crate) fn machine(&mut self, section: Option<Section<'_>>) -> Said {
         let Some(mut section) = section else { return Said::default() };
         let controllers = [("sja1000", Controller::Sja1000), ("ctucanfd", Controller::CtuCanFd)];
         let parameters = section.string("parameters").map(str::trim);

@@ -8,14 +8,13 @@ use candor_diagnostics::Origin;
 use candor_protocol::order::{self, Controller, File, Settings};
 use candor_vm::Speed;
 
-use super::gateway::{self, Kind};
-use super::reader::Reader;
+use super::keys::{self, Kind};
 use super::said::{Hosted, Said};
 use crate::experiment::{Driver, KernelChoice, MachineChoice, Vm, World};
 use crate::locate::locate;
+use crate::reading::machine::DEFAULT_KERNEL;
+use crate::reading::reader::Reader;
 
-/// The kernel unless the file says otherwise.
-pub(super) const DEFAULT_KERNEL: &str = "6.12";
 /// The largest file that is handed to a guest.
 const MAX_FILE_LEN: u64 = 64 << 20;
 
@@ -91,7 +90,7 @@ impl Reader<'_> {
     }
 
     /// The gateway as the guest knows it, with the files that it needs.
-    fn bed_gateway(&mut self, said: &gateway::Said<'_>) -> Option<(order::Gateway, Vec<File>)> {
+    fn bed_gateway(&mut self, said: &keys::Said<'_>) -> Option<(order::Gateway, Vec<File>)> {
         let plain = |gateway| Some((gateway, Vec::new()));
         match said.kind {
             Kind::None => plain(order::Gateway::None),
@@ -105,7 +104,7 @@ impl Reader<'_> {
         }
     }
 
-    fn command(&mut self, said: &gateway::Said<'_>) -> Option<(order::Gateway, Vec<File>)> {
+    fn command(&mut self, said: &keys::Said<'_>) -> Option<(order::Gateway, Vec<File>)> {
         let Some(((program, origin), arguments)) = said.command.split_first() else {
             let hint = "command = [\"./my-gateway\", \"{in}\", \"{out}\"]";
             let message = "a gateway of kind `command` needs a `command`";
@@ -188,7 +187,7 @@ fn is_executable(_: &fs::Metadata) -> bool {
 }
 
 /// The gateway for people.
-fn describe(said: Option<&gateway::Said<'_>>) -> String {
+fn describe(said: Option<&keys::Said<'_>>) -> String {
     let Some(said) = said else { return "no gateway".into() };
     match said.kind {
         Kind::None => "no gateway".into(),

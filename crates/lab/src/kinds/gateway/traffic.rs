@@ -9,9 +9,9 @@ use candor_sim::Stuffing;
 use candor_time::Nanos;
 use candor_wire::can::frame::{BRS, fd_dlc};
 
-use super::reader::Reader;
 use crate::experiment::{Pace, Traffic};
 use crate::locate::locate;
+use crate::reading::reader::Reader;
 use crate::traffic::Numbered;
 
 /// The kinds of traffic as files name them.

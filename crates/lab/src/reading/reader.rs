@@ -12,24 +12,24 @@ use sha2::{Digest, Sha256};
 use crate::experiment::{BusFaults, Input};
 
 /// Reads the parts of an experiment that refer to one another and to other files.
-pub(super) struct Reader<'a> {
-    pub(super) base: &'a Path,
-    pub(super) findings: &'a Findings,
-    pub(super) network: Network,
+pub(crate) struct Reader<'a> {
+    pub(crate) base: &'a Path,
+    pub(crate) findings: &'a Findings,
+    pub(crate) network: Network,
     /// By bus.
-    pub(super) faults: Vec<BusFaults>,
+    pub(crate) faults: Vec<BusFaults>,
     /// The names of buses that could not be read.
-    pub(super) unread: Vec<String>,
+    pub(crate) unread: Vec<String>,
     /// The DBC files of buses: the place of the bus, the file, and where it is named.
-    pub(super) databases: Vec<(usize, String, Origin)>,
-    pub(super) inputs: Vec<Input>,
+    pub(crate) databases: Vec<(usize, String, Origin)>,
+    pub(crate) inputs: Vec<Input>,
     /// Whether a network file is under the experiment.
-    pub(super) has_network: bool,
+    pub(crate) has_network: bool,
 }
 
 impl<'a> Reader<'a> {
     /// Begins with the buses.
-    pub(super) fn new(base: &'a Path, findings: &'a Findings, file: &mut Section<'_>) -> Self {
+    pub(crate) fn new(base: &'a Path, findings: &'a Findings, file: &mut Section<'_>) -> Self {
         let (mut buses, mut faults) = (Vec::new(), Vec::new());
         let (mut unread, mut databases) = (Vec::new(), Vec::new());
         for entry in file.table_entries("bus") {
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Notes a file that was read. One that cannot be read is reported where it is used.
-    pub(super) fn input(&mut self, shown: &str, path: &Path) {
+    pub(crate) fn input(&mut self, shown: &str, path: &Path) {
         if let Ok(sha256) = digest(path) {
             self.inputs.push(Input { path: shown.into(), sha256 });
         }
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
 
     /// The place of the bus of that name. If it could not be read, or none, there is a finding about
     /// that.
-    pub(super) fn bus(&self, name: &str, origin: &Origin) -> Option<usize> {
+    pub(crate) fn bus(&self, name: &str, origin: &Origin) -> Option<usize> {
         file::bus_named(&self.network.buses, &self.unread, name, origin, self.findings)
     }
 }
@@ -93,7 +93,7 @@ fn read_bus(name: &str, section: &mut Section<'_>) -> (Bus, BusFaults) {
 }
 
 /// The SHA-256 of a file, however large, in hex.
-pub(super) fn digest(path: &Path) -> io::Result<String> {
+pub(crate) fn digest(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut sha256 = Sha256::new();
     let mut buffer = vec![0; 1 << 16];

@@ -14,9 +14,10 @@ use candor_tte::Network;
 use candor_tte::model::Framing;
 use candor_tte::schedule::{self, Slot, Span};
 
+use super::TimeTriggered;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
-use crate::experiment::{Experiment, TimeTriggered};
+use crate::experiment::Experiment;
 use crate::result::{ResultFile, Stopped};
 use crate::sections::{FLOW, LINKS, SCHEDULE, UNMARKED};
 

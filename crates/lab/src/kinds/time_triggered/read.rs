@@ -20,6 +20,7 @@
 //! ```
 
 use std::path::Path;
+use std::sync::Arc;
 
 use candor_config::{Section, Table, Value};
 use candor_diagnostics::{Findings, Origin, Severity, Source, list_of_names};
@@ -29,25 +30,20 @@ use candor_tte::file::{Places, read_with_places};
 use candor_tte::model::Framing;
 use candor_tte::{Network, Oscillator, SIZES};
 
-use super::reader::digest;
-use super::settings::Common;
-use super::{Examined, read_text};
+use super::{TimeStamping, TimeTriggered};
 use crate::error::Error;
-use crate::experiment::{Input, Kind, Testbed, TimeStamping, TimeTriggered};
+use crate::experiment::{Input, Testbed};
 use crate::locate::locate;
+use crate::reading::reader::digest;
+use crate::reading::{Examined, Reading, read_text};
 
 /// Frames unless a count is given, as in the paper (Bartols and others 2011, V-A).
 const DEFAULT_COUNT: u64 = 100;
 
 /// Reads one.
-pub(super) fn read(
-    mut file: Section<'_>,
-    table: &Table,
-    common: &Common<'_>,
-    base: &Path,
-) -> Option<Examined> {
+pub(super) fn read(reading: Reading<'_>) -> Option<Examined> {
+    let Reading { mut file, table, common, base, .. } = reading;
     let findings = file.findings();
-    common.refuse_testbed(&file, &[Testbed::Sim, Testbed::Host]);
     file.require(&["network"]);
     let _ = file.value("network");
     let (mut flow, mut receiver, mut framing, mut published) = (None, None, None, None);
@@ -106,7 +102,7 @@ pub(super) fn read(
         schedule_errors,
     };
     let conditions = time_triggered.describe();
-    let kind = Kind::TimeTriggered(Box::new(time_triggered));
+    let kind = Arc::new(time_triggered);
     Some(Examined { kind, conditions, inputs, count: DEFAULT_COUNT })
 }
 

@@ -9,8 +9,6 @@
 //!
 //! Both programs and both controllers are of the guest; the bus takes its time to the bit. Times are those of the guest.
 
-use std::io::Write;
-
 use candor_causes::Cause;
 use candor_diagnostics::counted;
 use candor_engine::Table;
@@ -20,13 +18,14 @@ use candor_ping::Pair;
 use candor_protocol::Report;
 use candor_protocol::order::{Measurement, Pace, Tester, Traffic};
 
-use super::evaluate::{conditions, counts_of, refuse_failures, with_machine};
-use super::order::timing;
+use super::Ping;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
-use crate::experiment::{Experiment, Ping};
+use crate::experiment::{Experiment, Run};
 use crate::result::{Machine, ResultFile, Stopped};
 use crate::sections::{self, BUSES};
+use crate::vm::evaluate::{conditions, counts_of, refuse_failures, with_machine};
+use crate::vm::order::timing;
 
 const SIGHT: Sight = Sight { taps: TapPath::ROUND_TRIP.taps(), has_rules: false };
 
@@ -56,12 +55,11 @@ pub(super) fn order(experiment: &Experiment, ping: &Ping) -> Measurement {
 
 /// The result of `experiment` in a guest's report.
 pub(super) fn evaluate(
-    experiment: &Experiment,
+    run: Run<'_>,
     (ping, machine): (&Ping, Machine),
     report: &Report,
-    command: String,
-    lines: Option<&mut dyn Write>,
 ) -> Result<ResultFile, Error> {
+    let Run { experiment, command, lines, .. } = run;
     let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
     refuse_failures(report).map_err(reported)?;
     let terms = Terms {

@@ -1,11 +1,11 @@
 //! What is read of an experiment with the signal service.
 
-use candor_config::Section;
+use std::sync::Arc;
+
 use candor_time::Nanos;
 
-use super::Examined;
-use super::settings::Common;
-use crate::experiment::{Kind, SignalService, SubscriberKind, Testbed};
+use super::{SignalService, SubscriberKind};
+use crate::reading::{Examined, Reading};
 
 /// Events unless a count is given: ten seconds of the trace of 2016.
 const DEFAULT_COUNT: u64 = 125_860;
@@ -17,8 +17,8 @@ const DEFAULT_IDS: u16 = 340;
 const DEFAULT_COALESCE: Nanos = Nanos::from_micros(1_500);
 
 /// Reads one.
-pub(super) fn read(mut file: Section<'_>, common: &Common<'_>) -> Option<Examined> {
-    common.refuse_testbed(&file, &[Testbed::Host]);
+pub(super) fn read(reading: Reading<'_>) -> Option<Examined> {
+    let mut file = reading.file;
     file.require(&["testbed"]);
     let (mut rate_hz, mut ids) = (None, None);
     if let Some(mut traffic) = file.section("traffic") {
@@ -46,6 +46,6 @@ pub(super) fn read(mut file: Section<'_>, common: &Common<'_>) -> Option<Examine
         subscribers: subscribers.unwrap_or(1),
     };
     let conditions = service.describe();
-    let kind = Kind::SignalService(Box::new(service));
+    let kind = Arc::new(service);
     Some(Examined { kind, conditions, inputs: Vec::new(), count: DEFAULT_COUNT })
 }

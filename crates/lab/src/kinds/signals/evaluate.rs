@@ -10,11 +10,12 @@ use candor_lat::section::{Row, Sections};
 use candor_lat::{Tap, TapPath, Taps};
 use candor_time::Nanos;
 
+use super::SignalService;
 use super::times::{self, NEVER};
 use super::worker::Report;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
-use crate::experiment::{Experiment, SignalService};
+use crate::experiment::Experiment;
 use crate::machine::HostMachine;
 use crate::result::{ResultFile, Stopped, row_of};
 use crate::sections::{HOST, PROCESSES, SERVICE};

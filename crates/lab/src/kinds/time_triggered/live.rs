@@ -33,15 +33,17 @@ use candor_tte_live::switch::{Switch, Switched};
 use candor_tte_live::{Epoch, Stops, Warmer};
 
 use crate::error::Error;
-use crate::experiment::{Experiment, TimeTriggered};
+use crate::experiment::{Experiment, Run};
 use crate::machine::{HostMachine, Watched};
 use crate::result::{ResultFile, row_of};
-use crate::runner::Watch;
 use crate::sections::{CLOCKS, HOST, INSTRUMENT, UNMARKED};
-use crate::time_triggered::{Flow, Seen};
+use crate::watch::Watch;
 
-use super::ATTENTION;
+use super::TimeTriggered;
+use super::flow::{Flow, Seen};
 
+/// How often is looked whether the user wants to stop.
+const ATTENTION: Nanos = Nanos::from_millis(100);
 /// Frames before those that count: kernels begin to stamp some time after they are asked to, and threads learn how long
 /// frames take.
 const WARM_UP: u64 = 40;
@@ -82,13 +84,8 @@ struct Measured {
 }
 
 /// Runs one experiment.
-pub(super) fn run<'a>(
-    experiment: &Experiment,
-    settings: &'a TimeTriggered,
-    command: String,
-    lines: Option<&'a mut dyn Write>,
-    watch: &dyn Watch,
-) -> Result<ResultFile, Error> {
+pub(super) fn run<'a>(settings: &'a TimeTriggered, run: Run<'a>) -> Result<ResultFile, Error> {
+    let Run { experiment, command, lines, watch } = run;
     let body = || Bed { experiment, settings, watch }.measure();
     // The thread takes the namespace, with all interfaces in it, along when it ends.
     let measured = thread::scope(|scope| scope.spawn(body).join());
@@ -608,7 +605,6 @@ mod tests {
 
     use super::*;
     use crate::campaign::{self, Options};
-    use crate::experiment::Kind;
 
     const COUNT: u64 = 20;
     const NETWORK: &str = r#"
@@ -702,7 +698,7 @@ mod tests {
         let campaign = campaign::parse("t.toml", NETWORK, Path::new("."), &Options::default());
         let campaign = campaign.unwrap_or_else(|error| panic!("{error}"));
         let experiment = &campaign.experiments[0];
-        let Kind::TimeTriggered(settings) = &experiment.kind else { panic!("another kind") };
+        let settings = experiment.of::<TimeTriggered>().unwrap();
         evaluate(experiment, settings, measured, String::new(), None).unwrap()
     }
 

@@ -9,9 +9,9 @@ use candor_time::Monotonic;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::SubscriberKind;
 use super::times::{self, NEVER};
 use super::worker::{Report, answer};
-use crate::experiment::SubscriberKind;
 
 /// An event as a program would have it.
 #[derive(Deserialize)]

@@ -1,30 +1,24 @@
 //! Time-triggered Ethernet in virtual time.
 
-use std::io::Write;
-
 use candor_lat::Latencies;
 use candor_sim::tte::{Observer, Record, World};
 use candor_sim::{Random, Time};
 use candor_time::Nanos;
 
+use super::flow::{Flow, Seen};
+use super::{TimeStamping, TimeTriggered};
 use crate::error::Error;
-use crate::experiment::{Experiment, TimeStamping, TimeTriggered};
+use crate::experiment::Run;
 use crate::result::ResultFile;
-use crate::runner::Watch;
 use crate::sections::{CLOCKS, LINKS};
-use crate::time_triggered::{Flow, Seen};
+use crate::watch::Watch;
 
 /// The stream of the instrument among those of a seed.
 const RANDOM: u64 = 9 << 32;
 
 /// Runs one experiment.
-pub(super) fn run<'a>(
-    experiment: &Experiment,
-    settings: &'a TimeTriggered,
-    command: String,
-    lines: Option<&'a mut dyn Write>,
-    watch: &'a dyn Watch,
-) -> Result<ResultFile, Error> {
+pub(super) fn run<'a>(settings: &'a TimeTriggered, run: Run<'a>) -> Result<ResultFile, Error> {
+    let Run { experiment, command, lines, watch } = run;
     let TimeTriggered { network, flow, .. } = settings;
     let mut world = World::new(network.clone(), experiment.seed);
     let mut bench = Bench {

@@ -1,0 +1,54 @@
+//! Time-triggered Ethernet: what was measured, what was published, what follows from the schedule, and what is left.
+
+use candor_lat::Metric;
+
+use super::super::RANGES;
+use crate::columns::{Column, Columns, Shown};
+use crate::group::groups;
+use crate::quantity::Quantity;
+use crate::result::ResultFile;
+use crate::sections::{CLOCKS, FLOW};
+
+pub(super) fn columns(results: &[&ResultFile]) -> Columns {
+    let value = |run: &ResultFile, key| run.sections.number(&FLOW, key);
+    let has_clocks =
+        results.iter().any(|run| run.sections.cell(&CLOCKS, "clock_difference").is_some());
+    let has_runs = groups(results.iter().copied()).iter().any(|group| group.runs.len() > 1);
+    let mut columns = vec![
+        Column::words("bytes", Shown::Number(0, ""), &["size"]),
+        Column::total("sent", |run| run.counts.sent),
+        Column::total("lost", |run| run.counts.lost + run.counts.refused),
+        Column::total("late", |run| run.counts.late),
+    ];
+    let metric = |head: &str, metric: Metric, figure| us(head, &[metric.key(), figure]);
+    columns.extend(["min", "p50", "max"].map(|it| metric(it, Metric::NetworkLatency, it)));
+    columns.push(us("jitter", &["jitter"]));
+    if results.iter().any(|run| value(run, "published_ns").is_some()) {
+        columns.push(us("published", &["published"]));
+    }
+    columns.push(us("model", &["model"]));
+    if results.iter().any(|run| value(run, "equation_3_ns") != value(run, "model_ns")) {
+        columns.push(us("equation 3", &["equation_3"]));
+    }
+    columns.push(metric("residual p50", Metric::Residual, "p50"));
+    let mut legend = String::from(
+        "in us, from the first bit out of the sender to the last bit in the receiver; jitter: max - min\n\
+         late: a period late or more than half of one; model: wires + transmission + relay delays\n\
+         residual: measured - model\n",
+    );
+    if has_clocks {
+        columns.push(us("clocks apart", &["clock_difference", "max"]));
+        legend += "clocks apart: the largest difference of two clocks in any integration cycle\n";
+    }
+    if has_runs {
+        legend += RANGES;
+    }
+    Columns { has_runs, columns, legend }
+}
+
+/// Microseconds, to the nanosecond.
+fn us(head: &str, words: &[&str]) -> Column {
+    let quantity = Quantity::of_words(words);
+    let of = move |run: &ResultFile| Some(quantity.as_ref()?.of(run)? / 1_000.0);
+    Column::range(head, Shown::Number(3, ""), of)
+}
