@@ -172,25 +172,26 @@ fn every_key_of_rule_files_is_in_their_schema() {
 #[test]
 fn every_key_of_experiment_files_is_in_their_schema() {
     let parts = [
-        "",
-        "/gateway",
-        "/machine",
-        "/matrix",
-        "/ping",
-        "/reader",
-        "/seeds",
-        "/settings",
-        "/signal_service",
-        "/sim",
-        "/time_triggered",
-        "/traffic",
-        "/vm",
+        "campaign",
+        "campaign/matrix",
+        "campaign/seeds",
+        "claims",
+        "kinds/gateway",
+        "kinds/gateway/keys",
+        "kinds/gateway/sim",
+        "kinds/gateway/traffic",
+        "kinds/gateway/vm",
+        "kinds/ping/read",
+        "kinds/signals/read",
+        "kinds/time_triggered/read",
+        "reading",
+        "reading/machine",
+        "reading/network",
+        "reading/reader",
     ];
-    let parts = parts.map(|part| format!("lab/src/campaign{part}.rs"));
-    let sources = parts.iter().map(String::as_str).chain(["lab/src/claims.rs"]);
+    let parts = parts.map(|part| format!("lab/src/{part}.rs"));
     let shared = ["bus", "listed", "nodes"].map(|part| format!("network/src/file/{part}.rs"));
-    let mut sources: Vec<_> = sources.chain(shared.iter().map(String::as_str)).collect();
-    sources.push("lab/src/campaign/network.rs");
+    let sources: Vec<_> = parts.iter().chain(&shared).map(String::as_str).collect();
     has_all_keys("lab", &sources);
 }
 

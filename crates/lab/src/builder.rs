@@ -17,17 +17,17 @@ use crate::experiment::Experiment;
 use crate::result::{self, PROFILE_POINTS, ResultFile};
 
 /// The end of a frame, or of a copy of it.
-pub(crate) struct Copied<'a> {
+pub struct Copied<'a> {
     /// Which frame it was, when it passed the taps, and what stopped it, if something did.
-    pub(crate) end: End<'a>,
+    pub end: End<'a>,
     /// The frame as it was sent, if that is known.
-    pub(crate) sent: Option<&'a dyn Display>,
+    pub sent: Option<&'a dyn Display>,
     /// The frame as it arrived, if it did.
-    pub(crate) received: Option<&'a dyn Display>,
+    pub received: Option<&'a dyn Display>,
     /// The word for a frame that nothing stopped: `forwarded` or `delivered`.
-    pub(crate) passed: &'a str,
+    pub passed: &'a str,
     /// The rule whose copy it was.
-    pub(crate) rule: &'a str,
+    pub rule: &'a str,
 }
 
 impl<'a> Copied<'a> {
@@ -41,17 +41,18 @@ impl<'a> Copied<'a> {
 }
 
 /// What a testbed sees.
-pub(crate) struct Sight {
+pub struct Sight {
     /// The taps where it takes times.
-    pub(crate) taps: &'static [Tap],
+    pub taps: &'static [Tap],
     /// Whether it knows the rule of each copy.
-    pub(crate) has_rules: bool,
+    pub has_rules: bool,
 }
 
 /// Makes a result.
-pub(crate) struct ResultBuilder<'a> {
+pub struct ResultBuilder<'a> {
     sight: Sight,
-    pub(crate) account: Account,
+    /// What it has been told.
+    pub account: Account,
     lines: Option<&'a mut dyn Write>,
     line: String,
     failure: Option<Error>,
@@ -59,7 +60,7 @@ pub(crate) struct ResultBuilder<'a> {
 
 impl<'a> ResultBuilder<'a> {
     /// `lines` takes a line of CSV per copy, if lines are wanted.
-    pub(crate) fn new(terms: Terms, sight: Sight, lines: Option<&'a mut dyn Write>) -> Self {
+    pub fn new(terms: Terms, sight: Sight, lines: Option<&'a mut dyn Write>) -> Self {
         let account = Account::new(terms);
         let mut builder = Self { sight, account, lines, line: String::new(), failure: None };
         builder.head();
@@ -87,13 +88,13 @@ impl<'a> ResultBuilder<'a> {
     }
 
     /// Takes what became of one more copy.
-    pub(crate) fn add(&mut self, copied: &Copied<'_>) -> Taken {
+    pub fn add(&mut self, copied: &Copied<'_>) -> Taken {
         self.line(copied);
         self.account.end(&copied.end)
     }
 
     /// Writes the line of a copy, which the account takes in the order of ends.
-    pub(crate) fn line(&mut self, copied: &Copied<'_>) {
+    pub fn line(&mut self, copied: &Copied<'_>) {
         if self.lines.is_some() {
             self.write(copied);
             self.end_line();
@@ -129,12 +130,12 @@ impl<'a> ResultBuilder<'a> {
     }
 
     /// Why lines cannot be written, if they cannot.
-    pub(crate) fn check(&mut self) -> Result<(), Error> {
+    pub fn check(&mut self) -> Result<(), Error> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
     /// Whether lines could be written so far.
-    pub(crate) const fn is_intact(&self) -> bool {
+    pub const fn is_intact(&self) -> bool {
         self.failure.is_none()
     }
 
@@ -142,11 +143,7 @@ impl<'a> ResultBuilder<'a> {
     ///
     /// # Errors
     /// Lines could not be written.
-    pub(crate) fn finish(
-        mut self,
-        experiment: &Experiment,
-        command: String,
-    ) -> Result<ResultFile, Error> {
+    pub fn finish(mut self, experiment: &Experiment, command: String) -> Result<ResultFile, Error> {
         self.check()?;
         let figures = self.account.metrics().filter_map(|(metric, latencies)| {
             Some((metric.key().to_owned(), latencies.with_profile(PROFILE_POINTS)?))

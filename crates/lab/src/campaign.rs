@@ -22,9 +22,9 @@ use self::matrix::{Draft, multiply};
 use crate::claims::Claim;
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::kinds;
+use crate::kinds::{self, CheckParts, Kinds};
 use crate::reading::network::{self, NetworkFile};
-use crate::reading::{Examined, Reading, read_text};
+use crate::reading::{Common, Examined, Reading, read_text};
 
 pub use self::options::Options;
 
@@ -68,7 +68,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let Some(mut table) = candor_config::parse(&source, &findings) else {
         return Err(Error::Findings(findings));
     };
-    let kind = kinds::named(table.get("kind").and_then(Value::as_str));
+    let kind = kinds::named(options.kinds, table.get("kind").and_then(Value::as_str));
     let network = network::read(&mut table, kind.has_own_network, base, &findings);
     if findings.has_errors() {
         return Err(Error::Findings(findings));
@@ -79,8 +79,8 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
     let drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
     let hidden = hidden::find(&table, variants.as_ref(), matrix.as_ref());
-    for hidden in hidden.iter().filter(|_| kind.check_parts.is_some()) {
-        check_alone(hidden, base, &findings);
+    for (hidden, check_parts) in hidden.iter().filter_map(|it| Some((it, kind.check_parts?))) {
+        check_alone(hidden, check_parts, base, &findings);
     }
     let only = options.only.as_deref();
     // What a claim may be about: also what is not chosen now, by name or by seed.
@@ -108,7 +108,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let mut is_open = Vec::with_capacity(selected.len());
     for draft in selected {
         is_open.push(draft.table.get("per_frame").is_none());
-        experiments.extend(read(draft, base, &findings, &network));
+        experiments.extend(read(draft, options.kinds, (base, &network), &findings));
     }
     if findings.has_errors() {
         return Err(Error::Findings(findings));
@@ -145,9 +145,7 @@ fn select(file: &str, drafts: Vec<Draft>, only: Option<&str>) -> Result<Vec<Draf
 
 /// Checks values that no experiment uses, each by itself: whether they fit to anything else is a
 /// matter of the values that are used.
-fn check_alone(hidden: &Hidden, base: &Path, findings: &Findings) {
-    let kind = kinds::named(hidden.table.get("kind").and_then(Value::as_str));
-    let Some(check_parts) = kind.check_parts else { return };
+fn check_alone(hidden: &Hidden, check_parts: CheckParts, base: &Path, findings: &Findings) {
     let found = Findings::new();
     check_parts(&hidden.table, base, &found);
     for finding in found {
@@ -160,15 +158,18 @@ fn check_alone(hidden: &Hidden, base: &Path, findings: &Findings) {
 /// Reads one experiment; findings tell what is wrong with it.
 fn read(
     draft: Draft,
-    base: &Path,
+    kinds: Kinds,
+    (base, network): (&Path, &NetworkFile),
     findings: &Findings,
-    network: &NetworkFile,
 ) -> Option<Experiment> {
     let Draft { name, group, seed, axes, table } = draft;
     let mut file = Section::new(&table, findings);
-    let common = kinds::common(&mut file);
+    let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
+    let common = Common::read(&mut file, &names);
+    let kind = kinds::named(kinds, Some(common.kind));
+    common.refuse_testbed(&file, kind.testbeds);
     let reading = Reading { file, table: &table, common: &common, base, network };
-    let Examined { kind, conditions, inputs, count } = kinds::read(reading)?;
+    let Examined { kind, conditions, inputs, count } = (kind.read)(reading)?;
     Some(Experiment {
         title: common.title.unwrap_or(&group).to_owned(),
         name,

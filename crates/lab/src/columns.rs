@@ -42,13 +42,15 @@ pub enum Shown {
 
 impl Column {
     /// The sum of a counter over the runs.
-    pub(crate) fn total(head: &str, counter: impl Fn(&ResultFile) -> u64 + 'static) -> Self {
+    #[must_use]
+    pub fn total(head: &str, counter: impl Fn(&ResultFile) -> u64 + 'static) -> Self {
         let of = move |group: &Group<'_>| Range::from_values([group.sum(&counter) as f64]);
         Self { head: head.into(), shown: Shown::Count, of: Box::new(of) }
     }
 
     /// The range of a value over the runs.
-    pub(crate) fn range(
+    #[must_use]
+    pub fn range(
         head: impl Into<String>,
         shown: Shown,
         value: impl Fn(&ResultFile) -> Option<f64> + 'static,
@@ -58,12 +60,14 @@ impl Column {
     }
 
     /// The range of a quantity over the runs.
-    pub(crate) fn quantity(head: impl Into<String>, shown: Shown, quantity: Quantity) -> Self {
+    #[must_use]
+    pub fn quantity(head: impl Into<String>, shown: Shown, quantity: Quantity) -> Self {
         Self::range(head, shown, move |run| quantity.of(run))
     }
 
     /// The range of the quantity of these words.
-    pub(crate) fn words(head: impl Into<String>, shown: Shown, words: &[&str]) -> Self {
+    #[must_use]
+    pub fn words(head: impl Into<String>, shown: Shown, words: &[&str]) -> Self {
         let quantity = Quantity::of_words(words);
         Self::range(head, shown, move |run| quantity.as_ref()?.of(run))
     }

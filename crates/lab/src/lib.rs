@@ -11,7 +11,7 @@
 //! `candor-sim` ([`rules`]) and orders to the machines of `candor-vm`, measures with `candor-lat`, and
 //! keeps what comes out.
 
-mod builder;
+pub mod builder;
 pub mod campaign;
 pub mod capture;
 pub mod claims;

@@ -20,36 +20,45 @@ use crate::experiment::{Input, Kind, Load, Testbed};
 pub(crate) const MOST_SEEDS: u64 = 100;
 
 /// An experiment as it stands in a file.
-pub(crate) struct Reading<'a> {
+pub struct Reading<'a> {
     /// Its settings, of which some are read.
-    pub(crate) file: Section<'a>,
+    pub file: Section<'a>,
     /// The same, whole.
-    pub(crate) table: &'a Table,
-    pub(crate) common: &'a Common<'a>,
+    pub table: &'a Table,
+    /// What is read of it already.
+    pub common: &'a Common<'a>,
     /// Where other files are looked for.
-    pub(crate) base: &'a Path,
+    pub base: &'a Path,
     /// The network file under it, if there is one.
     pub(crate) network: &'a NetworkFile,
 }
 
 /// What is read of one kind of experiments.
-pub(crate) struct Examined {
-    pub(crate) kind: Arc<dyn Kind>,
-    pub(crate) conditions: String,
-    pub(crate) inputs: Vec<Input>,
+pub struct Examined {
+    /// Its settings.
+    pub kind: Arc<dyn Kind>,
+    /// World and conditions, for people.
+    pub conditions: String,
+    /// Files that were read.
+    pub inputs: Vec<Input>,
     /// Frames or events, if the file does not say how many.
-    pub(crate) count: u64,
+    pub count: u64,
 }
 
 /// What is read of an experiment of any kind.
-pub(crate) struct Common<'a> {
+pub struct Common<'a> {
     /// The name of its kind.
-    pub(crate) kind: &'static str,
-    pub(crate) title: Option<&'a str>,
-    pub(crate) testbed: Option<Testbed>,
-    pub(crate) seed: Option<u64>,
-    pub(crate) count: Option<u64>,
-    pub(crate) per_frame: Option<bool>,
+    pub kind: &'static str,
+    /// What it is about.
+    pub title: Option<&'a str>,
+    /// Where it runs.
+    pub testbed: Option<Testbed>,
+    /// The seed.
+    pub seed: Option<u64>,
+    /// Frames or events.
+    pub count: Option<u64>,
+    /// Whether a line per frame is written.
+    pub per_frame: Option<bool>,
 }
 
 impl<'a> Common<'a> {

@@ -78,6 +78,7 @@ pub(super) fn load(selection: &Selection) -> Result<Campaign, String> {
         testbed: selection.testbed,
         kernel: kernel(selection)?,
         mips: selection.mips,
+        ..Options::default()
     };
     let mut campaign = campaign::load(&selection.file, &options).map_err(|error| {
         FileKind::Experiment.mix_up(&selection.file).unwrap_or_else(|| error.to_string())

@@ -10,23 +10,29 @@ use candor_diagnostics::did_you_mean;
 use super::leaves::leaves;
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::kinds;
+use crate::kinds::{self, Kinds};
 
 /// Refuses what `--set` gave as the table `over` unless one of the experiments uses it.
-pub(super) fn require(set: &str, over: &Table, experiments: &[Experiment]) -> Result<(), Error> {
+pub(super) fn require(
+    kinds: Kinds,
+    set: &str,
+    over: &Table,
+    experiments: &[Experiment],
+) -> Result<(), Error> {
     for (path, _) in leaves(over, &mut Vec::new()) {
-        require_key(&format!("--set {set}"), &path.join("."), experiments)?;
+        require_key(kinds, &format!("--set {set}"), &path.join("."), experiments)?;
     }
     Ok(())
 }
 
 /// Refuses `option` unless one of the experiments uses the setting that it sets.
 pub(super) fn require_key(
+    kinds: Kinds,
     option: &str,
     key: &str,
     experiments: &[Experiment],
 ) -> Result<(), Error> {
-    let required = kinds::require_use(key, experiments);
+    let required = kinds::require_use(kinds, key, experiments);
     required.map_err(|advice| Error::Other(format!("{option} has no effect: {advice}")))
 }
 

@@ -5,10 +5,11 @@ use candor_config::{Data, Table, Value, quoted};
 use super::effect;
 use crate::error::Error;
 use crate::experiment::{Experiment, KernelChoice, Testbed};
+use crate::kinds::{KINDS, Kinds};
 use crate::reading::machine::KERNEL_OPTION;
 
 /// What the command line says about a campaign.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct Options {
     /// `key=value`, laid over every experiment.
     pub set: Vec<String>,
@@ -22,6 +23,22 @@ pub struct Options {
     pub kernel: Option<KernelChoice>,
     /// The speed of every virtual machine, instead of the file's.
     pub mips: Option<u32>,
+    /// The kinds of experiments that there are.
+    pub kinds: Kinds,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            set: Vec::new(),
+            only: None,
+            seed: None,
+            testbed: None,
+            kernel: None,
+            mips: None,
+            kinds: KINDS,
+        }
+    }
 }
 
 impl Options {
@@ -62,13 +79,18 @@ impl Options {
     pub(super) fn require_effect(&self, experiments: &[Experiment]) -> Result<(), Error> {
         for set in &self.set {
             let over = candor_config::setting("--set", set).map_err(Error::Other)?;
-            effect::require(set, &over, experiments)?;
+            effect::require(self.kinds, set, &over, experiments)?;
         }
         if let Some(kernel) = &self.kernel {
-            effect::require_key(&format!("{KERNEL_OPTION} {kernel}"), "vm", experiments)?;
+            effect::require_key(
+                self.kinds,
+                &format!("{KERNEL_OPTION} {kernel}"),
+                "vm",
+                experiments,
+            )?;
         }
         if let Some(mips) = self.mips {
-            effect::require_key(&format!("--mips {mips}"), "vm", experiments)?;
+            effect::require_key(self.kinds, &format!("--mips {mips}"), "vm", experiments)?;
         }
         Ok(())
     }

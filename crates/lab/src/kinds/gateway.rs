@@ -37,7 +37,7 @@ use crate::experiment::{
 };
 use crate::reading::machine::{self, LoadSize};
 use crate::reading::reader::Reader;
-use crate::reading::{Examined, Reading, read_load};
+use crate::reading::{Common, Examined, Reading, read_load};
 use crate::{simulate, vm as guests};
 
 /// Frames sent unless a count is given; a recording is sent whole.
@@ -293,7 +293,7 @@ fn gateway_with(rules: candor_engine::Table) -> Gateway {
 /// Checks what is there of a table.
 fn check_parts(table: &Table, base: &Path, findings: &Findings) {
     let mut file = Section::new(table, findings);
-    super::common(&mut file);
+    Common::read(&mut file, &[KIND.name]);
     let mut reader = Reader::new(base, findings, &mut file);
     reader.network.buses.clear();
     Settings::read(file, &mut reader);
