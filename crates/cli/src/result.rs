@@ -13,11 +13,13 @@ use candor_diagnostics::noun;
 use candor_lat::result::{ResultFile, SCHEMA, Stopped};
 use candor_lat::section::{Cell, Column, Row, Section, SectionKind, Sections, Shown, Unit};
 use candor_lat::{Counts, Figures, Metric, TapPath, sections};
+use candor_output::{Existing, Target};
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use crate::json::lines;
 use crate::output::{duration, shell_word, table, thousands};
-use crate::overwrite::{Overwriting, unwritable};
+use crate::overwrite::{Overwriting, refusal, unwritable};
 
 /// The figures that are shown of many values.
 const FIGURES: [&str; 4] = ["min", "p50", "p99", "max"];
@@ -40,7 +42,7 @@ pub(crate) struct Saving {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// What results are called; if there are several, what they are of stands behind it
-    #[arg(long, value_name = "NAME", default_value = "live")]
+    #[arg(long, value_name = "NAME", default_value = LIVE, value_parser = NonEmptyStringValueParser::new())]
     name: String,
 }
 
@@ -54,9 +56,7 @@ impl Saving {
         conditions: String,
         settings: &[(&str, String)],
     ) -> ResultFile {
-        let name = if of.is_empty() { self.name.clone() } else { format!("{}-{of}", self.name) };
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        let name = name.replace(|c| !is_plain(c), "-");
+        let name = self.name_of(of);
         let settings = settings.iter().map(|(key, value)| format!("{key} = {value}\n"));
         let command = std::env::args().skip(1).map(|word| shell_word(&word));
         ResultFile {
@@ -82,9 +82,37 @@ impl Saving {
         }
     }
 
+    /// The name of the result of that, fit for a file; `""` stands for the whole.
+    fn name_of(&self, of: &str) -> String {
+        let name = if of.is_empty() { self.name.clone() } else { format!("{}-{of}", self.name) };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        name.replace(|c| !is_plain(c), "-")
+    }
+
+    /// Refuses, before anything is measured, what could not be kept: results of these.
+    pub(crate) fn prepare<'a>(
+        &self,
+        overwriting: Overwriting,
+        of: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), String> {
+        let Some(folder) = self.folder() else { return Ok(()) };
+        let unwritable = |error| unwritable(&folder, &error, "name another folder");
+        fs::create_dir_all(&folder).map_err(unwritable)?;
+        // Created beside the name and, being dropped, removed again.
+        Target::create(&folder.join("probe"), Existing::Replace).map_err(unwritable)?;
+        let paths = of.into_iter().map(|of| folder.join(format!("{}.json", self.name_of(of))));
+        let is_kept = |path: &PathBuf| overwriting.existing() == Existing::Keep && path.exists();
+        paths.filter(is_kept).map(|path| Err(refusal(&path))).collect()
+    }
+
+    /// The folder of results, if they are kept.
+    fn folder(&self) -> Option<PathBuf> {
+        Some(self.out.as_ref()?.join("results"))
+    }
+
     /// The file of a result, if it is kept.
     pub(crate) fn file(&self, result: &ResultFile) -> Option<PathBuf> {
-        Some(self.out.as_ref()?.join("results").join(format!("{}.json", result.experiment)))
+        Some(self.folder()?.join(format!("{}.json", result.experiment)))
     }
 
     /// Keeps results, if they are wanted.
@@ -95,9 +123,6 @@ impl Saving {
     ) -> Result<(), String> {
         for result in results {
             let Some(path) = self.file(result) else { continue };
-            let folder = path.parent().unwrap_or(&path);
-            fs::create_dir_all(folder)
-                .map_err(|error| unwritable(folder, &error, "name another folder"))?;
             overwriting.write(&path, result.to_json().as_bytes())?;
         }
         Ok(())

@@ -163,6 +163,8 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (&["--id", "0x77:0x78", "--id", "0x78:0x79"], "identifier 0x78 is there twice"),
         (&["--pings", "2", "--id", "0x7FE:0x7FF"], "there are not so many identifiers"),
         (&["--csv", "/no/such/folder/a.csv"], "/no/such/folder/a.csv: "),
+        (&["--out", "/dev/null/a"], "/dev/null/a/results: cannot be written"),
+        (&["--out", "a", "--name", ""], "--name"),
         (&["--pong", "file:no-such.log"], "no-such.log"),
     ] {
         let (code, out, error) = run(&[&["ping", &port][..], args].concat());
@@ -219,8 +221,8 @@ fn results_are_kept_for_report_comparison_and_claims() {
         let args = [&args[..], &["--draw", "none", "--name", "desk", "--out", out]].concat();
         let (code, _, error) = run(&args);
         assert_eq!(code, Some(0), "{error}");
-        let (code, _, error) = run(&args);
-        assert_eq!(code, Some(2), "a result is replaced with --force only");
+        let (code, printed, error) = run(&args);
+        assert_eq!((code, printed.as_str()), (Some(2), ""), "nothing is measured in vain");
         assert!(error.contains("desk.json already exists"), "{error}");
     }
     let text = "[[experiment]]\nname = 'desk'\nkind = 'ping'\ntestbed = 'vm'\nbus.desk.bitrate = '1M'\n\

@@ -118,6 +118,9 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
     let pairs: Vec<_> = plan.tracks.iter().map(|track| track.pair).collect();
     // What is wrong with it is said before anything is opened.
     Master::new(plan.clone(), clock::now()).map_err(|error| error.to_string())?;
+    let names = pairs.iter().map(|pair| hex_word(pair.request())).filter(|_| pairs.len() > 1);
+    let names: Vec<_> = names.chain([String::new()]).collect();
+    args.saving.prepare(args.overwriting, names.iter().map(String::as_str))?;
     let mut port = open(address)?;
     let known = || args.port.timing.or(port.timing).or_else(|| args.port.known_timing());
     let timing = args.against.or_else(known);
@@ -338,13 +341,13 @@ impl Follower {
         let places = (0..self.pairs.len()).map(Some).filter(|_| self.pairs.len() > 1);
         let result = |place| report::result(master, place, &self.measured, self.empty(args, place));
         let results: Vec<_> = places.chain([None]).map(result).collect();
-        args.saving.save(args.overwriting, &results)?;
         let text = match self.is_json {
             true => result::json_lines(&results, &args.saving)?,
             false => result::text(&results) + &report::drawn(master, args.draw),
         };
         self.out.write(&text)?;
-        self.out.flush()
+        self.out.flush()?;
+        args.saving.save(args.overwriting, &results)
     }
 }
 

@@ -85,6 +85,9 @@ pub(super) fn run(args: &AnalyzeArgs) -> Answer {
         Some(name) => Some(live::node(&network, &args.file, name, Kind::EndSystem)?),
         None => None,
     };
+    let flows = network.flows.iter().enumerate();
+    let flows = flows.filter(|(index, _)| wanted.is_none_or(|wanted| wanted == *index));
+    args.saving.prepare(args.overwriting, flows.map(|(_, flow)| flow.name.as_str()))?;
     let options = Options { has_transmit_stamps: false, ..Options::default() };
     // The one behind first: what the other sees has yet to come to it.
     let behind = live::open(&args.interface, options)?;
@@ -259,7 +262,6 @@ impl View<'_> {
         }
         let results: Vec<_> =
             self.analysis.flows().map(|(index, flow)| self.result(index, flow)).collect();
-        self.args.saving.save(self.args.overwriting, &results)?;
         let text = match self.args.json {
             true => result::json_lines(&results, &self.args.saving)?,
             false => result::text(&results),
@@ -281,6 +283,7 @@ impl View<'_> {
                 say!("{}: {what}", thousands(count));
             }
         }
+        self.args.saving.save(self.args.overwriting, &results)?;
         let totals = self.analysis.totals();
         Ok(totals.lost == 0 && totals.received > 0)
     }
