@@ -234,7 +234,7 @@ pub static FLOW: SectionKind = SectionKind {
         // Of the schedule.
         column("cycle_ns", "cycle", Unit::Nanoseconds),
     ],
-    shown: Shown::Report,
+    shown: Shown::Everywhere,
 };
 
 /// Where frames of a time-triggered network were seen.
