@@ -10,7 +10,7 @@
 //!                                                   |-- sim --> World::Sim     a model, in virtual time
 //!                                                   \-- vm  --> World::Vm      real kernels in QEMU
 //!    signal-service: signal_service ------------> SignalService               processes of this machine
-//!    ping:           ping ----------------------> Ping                        two programs of a guest, on one bus
+//!    ping:           ping ----------------------> Ping                        two programs on one bus, in any world
 //!    time-triggered: time_triggered ------------> TimeTriggered               end systems and switches on Ethernet
 //! ```
 //!

@@ -64,7 +64,7 @@ impl Experiment {
         match &self.kind {
             Kind::CanGateway(can) => can.world.testbed(),
             Kind::SignalService(_) => Testbed::Host,
-            Kind::Ping(_) => Testbed::Vm,
+            Kind::Ping(ping) => ping.world.testbed(),
             Kind::TimeTriggered(time_triggered) => time_triggered.testbed,
         }
     }
@@ -82,7 +82,10 @@ impl Experiment {
     #[must_use]
     pub fn vm(&self) -> Option<&Vm> {
         match &self.kind {
-            Kind::Ping(ping) => Some(&ping.vm),
+            Kind::Ping(ping) => match &ping.world {
+                PingWorld::Vm { vm, .. } => Some(vm),
+                PingWorld::Sim(_) | PingWorld::Host { .. } => None,
+            },
             Kind::CanGateway(can) => match &can.world {
                 World::Vm(vm) => Some(vm),
                 World::Sim(_) => None,
@@ -99,7 +102,7 @@ pub enum Kind {
     CanGateway(Box<CanGateway>),
     /// The signal service, by processes of this machine.
     SignalService(Box<SignalService>),
-    /// Round trips between two controllers of a guest, on one bus.
+    /// Round trips between two controllers on one bus.
     Ping(Box<Ping>),
     /// A network of time-triggered Ethernet.
     TimeTriggered(Box<TimeTriggered>),
@@ -171,7 +174,7 @@ impl SignalService {
     }
 }
 
-/// Round trips between a master and a slave, each with a controller of the same guest, on one bus.
+/// Round trips between a master and a slave, each with a controller of its own, on one bus.
 #[derive(Clone, Debug)]
 pub struct Ping {
     /// The bus.
@@ -184,10 +187,39 @@ pub struct Ping {
     pub is_open_loop: bool,
     /// An answer that comes after this is late.
     pub timeout: Nanos,
-    /// Whether master and slave are on one virtual device, instead of two controllers on one bus.
-    pub is_virtual: bool,
-    /// The machine, what passes for its gateway, and how both are set up.
-    pub vm: Vm,
+    /// The world, and what only that world wants to know.
+    pub world: PingWorld,
+}
+
+/// The world of round trips, with its own settings.
+#[derive(Clone, Debug)]
+pub enum PingWorld {
+    /// A bus in virtual time, where programs take none; and what can go wrong on it.
+    Sim(BusFaults),
+    /// Controllers and programs of one guest.
+    Vm {
+        /// Whether master and slave are on one virtual device, instead of two controllers on one bus.
+        is_virtual: bool,
+        /// The machine, what passes for its gateway, and how both are set up.
+        vm: Box<Vm>,
+    },
+    /// Threads of this machine, on a bus of the driver `sim:`.
+    Host {
+        /// Their priority of `SCHED_FIFO`; 0 for none.
+        priority: u8,
+    },
+}
+
+impl PingWorld {
+    /// Which it is.
+    #[must_use]
+    pub const fn testbed(&self) -> Testbed {
+        match self {
+            Self::Sim(_) => Testbed::Sim,
+            Self::Vm { .. } => Testbed::Vm,
+            Self::Host { .. } => Testbed::Host,
+        }
+    }
 }
 
 /// A network of time-triggered Ethernet, and the flow that is measured in it.

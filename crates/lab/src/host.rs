@@ -6,7 +6,8 @@
 //!              +-- departures --> evaluate <-- arrivals -----+           a file of times each
 //! ```
 //!
-//! Experiments with time-triggered Ethernet have threads instead, in `host/time_triggered.rs`.
+//! Experiments with time-triggered Ethernet, and round trips, have threads instead, in `host/time_triggered.rs` and
+//! `host/ping.rs`.
 //!
 //! One experiment runs at a time, and nothing else of a campaign beside it. Its figures are those of this machine
 //! and of this hour: every run is another one, so results name the machine, its clock, and the time that others had
@@ -18,6 +19,7 @@
 mod daemon;
 mod evaluate;
 mod injector;
+mod ping;
 mod server;
 mod subscriber;
 mod time_triggered;
@@ -28,6 +30,7 @@ mod worker;
 use std::io::{self, Write};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_linux::clock;
 use candor_time::{Instant, Monotonic, Nanos};
@@ -36,7 +39,7 @@ use self::daemon::Daemon;
 use self::evaluate::{Cost, Ran as Measured};
 use self::worker::{Order, Worker, answer};
 use crate::error::Error;
-use crate::experiment::{Experiment, Kind, SignalService, SubscriberKind, Testbed};
+use crate::experiment::{Experiment, Kind, PingWorld, SignalService, SubscriberKind, Testbed};
 use crate::machine::Watched;
 use crate::runner::{Ran, Runner, Task, Watch};
 
@@ -44,6 +47,18 @@ use crate::runner::{Ran, Runner, Task, Watch};
 const PATIENCE: Nanos = Nanos::from_secs(1);
 /// How often is looked whether the user wants to stop.
 const ATTENTION: Nanos = Nanos::from_millis(100);
+
+/// What a result says whose threads could not get their priority.
+const NO_REAL_TIME: &str = "the threads have no real-time priority; it needs root or CAP_SYS_NICE";
+
+/// Ends all threads that look at it.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// The testbed `host`.
 #[derive(Debug)]
@@ -71,6 +86,12 @@ impl Runner for Host {
         if let Kind::TimeTriggered(settings) = &experiment.kind {
             let lines = lines.map(|lines| lines as &mut dyn Write);
             let result = time_triggered::run(experiment, settings, command, lines, watch)?;
+            return Ok(Ran { result, is_cached: false });
+        }
+        if let Kind::Ping(settings) = &experiment.kind
+            && let PingWorld::Host { priority } = settings.world
+        {
+            let result = ping::run(experiment, (settings, priority), command, lines, watch)?;
             return Ok(Ran { result, is_cached: false });
         }
         let Kind::SignalService(service) = &experiment.kind else {

@@ -29,6 +29,7 @@ pub mod kinds;
 mod locate;
 mod machine;
 mod messages;
+mod ping;
 pub mod profile;
 pub mod quantity;
 pub mod report;

@@ -21,6 +21,21 @@ pub(crate) struct HostMachine {
     pub(crate) busy_percent: f64,
 }
 
+/// The machine is too busy to believe its figures when so much was taken from it.
+const MUCH_STOLEN_PERCENT: f64 = 2.0;
+
+impl HostMachine {
+    /// What makes figures of this machine doubtful.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        let Self { stolen_percent, .. } = self;
+        (*stolen_percent > MUCH_STOLEN_PERCENT).then(|| {
+            format!(
+                "the hypervisor gave {stolen_percent} % of the processors to others; run it again on a quiet machine"
+            )
+        })
+    }
+}
+
 /// The machine while an experiment runs.
 pub(crate) struct Watched(Ticks);
 

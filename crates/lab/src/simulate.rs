@@ -1,6 +1,7 @@
 //! The `sim` testbed: an experiment in virtual time.
 
 mod collector;
+mod ping;
 mod time_triggered;
 
 use std::cell::{Cell, RefCell};
@@ -10,8 +11,10 @@ use std::rc::Rc;
 use candor_causes::Cause;
 use candor_diagnostics::{by_count, counted};
 use candor_lat::section::Sections;
+use candor_ping::Pair;
 use candor_sim::{
-    BusConfig, BusId, Discipline, Drive, HostId, Random, SenderConfig, SenderId, Time, World,
+    BusConfig, BusId, BusStatistics, Discipline, Drive, HostId, Random, SenderConfig, SenderId,
+    Time, World,
 };
 use candor_time::Nanos;
 
@@ -20,7 +23,8 @@ use self::collector::{Collector, Way};
 use crate::doubt::{self, Demand, Metered, Waits};
 use crate::error::Error;
 use crate::experiment::{
-    BusFaults, CanGateway, Experiment, Kind, Pace, Sim, Testbed, Traffic, World as ExperimentWorld,
+    BusFaults, CanGateway, Experiment, Kind, Pace, PingWorld, Sim, Testbed, Traffic,
+    World as ExperimentWorld,
 };
 use crate::messages::Messages;
 use crate::result::{ResultFile, Stopped};
@@ -53,6 +57,13 @@ impl Runner for Simulation {
         let result = match &task.experiment.kind {
             Kind::TimeTriggered(settings) => {
                 time_triggered::run(task.experiment, settings, task.command, frames, watch)?
+            }
+            Kind::Ping(settings) => {
+                let PingWorld::Sim(faults) = settings.world else {
+                    return Err(Error::elsewhere(task.experiment, Testbed::Sim));
+                };
+                let settings = (&**settings, faults, Pair::DEFAULT);
+                ping::run(task.experiment, settings, task.command, frames, watch)?
             }
             _ => run(task.experiment, task.command, frames, watch)?,
         };
@@ -265,14 +276,7 @@ impl Scene {
             self.buses.iter().map(|&bus| self.world.bus_statistics(bus)).collect();
         notes.extend(doubt::notes(can, &self.demands, &collected.waits, &statistics));
         let buses = can.network.buses.iter().zip(&statistics).map(|(bus, statistics)| {
-            let counts = BusCounts {
-                frames: statistics.frames,
-                busy_ns: statistics.busy.as_nanos(),
-                error_frames: statistics.error_frames,
-                bus_offs: statistics.bus_offs,
-                id_collisions: statistics.id_collisions,
-            };
-            sections::bus(bus, &counts, elapsed.as_nanos())
+            sections::bus(bus, &bus_counts(statistics), elapsed.as_nanos())
         });
         let rules = self.gateway.map_or(Vec::new(), |host| {
             let counters = self.world.gateway(host).engine().counters();
@@ -306,6 +310,16 @@ fn bus_config(bus: &candor_network::Bus, faults: BusFaults) -> BusConfig {
         is_fd: bus.is_fd,
         bit_error_rate: faults.bit_error_rate,
         restart: faults.restart,
+    }
+}
+
+fn bus_counts(statistics: &BusStatistics) -> BusCounts {
+    BusCounts {
+        frames: statistics.frames,
+        busy_ns: statistics.busy.as_nanos(),
+        error_frames: statistics.error_frames,
+        bus_offs: statistics.bus_offs,
+        id_collisions: statistics.id_collisions,
     }
 }
 

@@ -119,7 +119,7 @@ impl Machines {
     fn order(&self, experiment: &Experiment) -> Result<Order, Error> {
         let settings = settings(experiment)?;
         let mut measurement = match &experiment.kind {
-            Kind::Ping(ping) => ping::order(experiment, ping),
+            Kind::Ping(ping) => ping::order(experiment, ping, settings),
             _ => order::order(experiment, can_gateway(experiment)?, settings)?,
         };
         measurement.files.extend(self.driver(settings)?);
@@ -199,7 +199,8 @@ impl Runner for Machines {
         let machine = slot.machine.describe();
         let result = match &experiment.kind {
             Kind::Ping(ping) => {
-                ping::evaluate(experiment, (ping, machine), &report, command, frames)?
+                let bed = (&**ping, settings, machine);
+                ping::evaluate(experiment, bed, &report, command, frames)?
             }
             _ => {
                 let bed = (can_gateway(experiment)?, settings, machine);

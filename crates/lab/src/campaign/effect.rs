@@ -27,15 +27,18 @@ pub(super) enum User {
     Replay,
     SignalService,
     Ping,
+    Threads,
     TimeTriggered,
 }
 
 /// The settings that not every experiment uses. A pattern stands for dotted keys.
-const USERS: [(&str, User); 48] = [
+const USERS: [(&str, User); 50] = [
     ("network.*", User::TimeTriggered),
     ("measure.*", User::TimeTriggered),
     ("driver.*", User::TimeTriggered),
     ("ping.*", User::Ping),
+    ("ping.priority", User::Threads),
+    ("ping.virtual", User::Vm),
     ("service.*", User::SignalService),
     ("subscribers.*", User::SignalService),
     ("traffic.rate", User::SignalService),
@@ -87,12 +90,20 @@ impl User {
         let CanGateway { traffic, world, .. } = match &experiment.kind {
             Kind::CanGateway(can) => &**can,
             Kind::SignalService(_) => return self == Self::SignalService,
-            // Its tester is of the guest, but the station of an Ethernet load is outside.
-            Kind::Ping(_) => return matches!(self, Self::Ping | Self::Vm | Self::Outside),
+            Kind::Ping(ping) => {
+                return match self {
+                    Self::Ping => true,
+                    Self::Errors => ping.world.testbed() == Testbed::Sim,
+                    Self::Threads => ping.world.testbed() != Testbed::Sim,
+                    // Its tester is of the guest, but the station of an Ethernet load is outside.
+                    Self::Vm | Self::Outside => ping.world.testbed() == Testbed::Vm,
+                    _ => false,
+                };
+            }
             Kind::TimeTriggered(_) => return self == Self::TimeTriggered,
         };
         match (self, traffic) {
-            (Self::SignalService | Self::Ping | Self::TimeTriggered, _) => false,
+            (Self::SignalService | Self::Ping | Self::Threads | Self::TimeTriggered, _) => false,
             (Self::Sim, _) => world.testbed() == Testbed::Sim,
             (Self::Vm, _) => world.testbed() == Testbed::Vm,
             (Self::Outside, _) => match world {
@@ -140,6 +151,10 @@ impl User {
                 "no experiment examines the signal service; set kind=signal-service"
             }
             Self::Ping => "no experiment measures round trips; set kind=ping",
+            Self::Threads => {
+                "no experiment measures round trips by programs with a priority; add --testbed vm or \
+                 --testbed host"
+            }
             Self::TimeTriggered => {
                 "no experiment examines time-triggered Ethernet; set kind=time-triggered"
             }

@@ -40,7 +40,7 @@ use crate::runner::Watch;
 use crate::sections::{CLOCKS, HOST, INSTRUMENT, UNMARKED};
 use crate::time_triggered::{Flow, Seen};
 
-use super::ATTENTION;
+use super::{ATTENTION, NO_REAL_TIME, Stopping};
 
 /// Frames before those that count: kernels begin to stamp some time after they are asked to, and threads learn how long
 /// frames take.
@@ -338,15 +338,6 @@ fn panicked() -> Error {
     Error::Other("a thread of the bench panicked".into())
 }
 
-/// Ends all threads that look at it.
-struct Stopping<'a>(&'a AtomicBool);
-
-impl Drop for Stopping<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// The calling thread takes its priority and its processor: switches have the last one for themselves. What is not
 /// permitted stays as it is; the result says so.
 fn settle(priority: u8, is_switch: bool) {
@@ -557,9 +548,7 @@ fn notes(measured: &Measured, marked_percent: f64, unstamped: u64) -> Vec<String
         ));
     }
     if !measured.is_real_time {
-        notes.push(
-            "the threads have no real-time priority; it needs root or CAP_SYS_NICE".to_owned(),
-        );
+        notes.push(NO_REAL_TIME.to_owned());
     }
     if unstamped > 0 {
         notes.push(format!("{} has no time stamp of the kernel", counted(unstamped, "frame")));
