@@ -18,7 +18,7 @@ use crate::experiment::{Experiment, Testbed};
 use crate::glob;
 use crate::result::ResultFile;
 
-pub use self::ping::Ping;
+pub use self::ping::{Ping, PingWorld};
 pub use self::signals::{SignalService, SubscriberKind, work};
 pub use self::time_triggered::{TimeStamping, TimeTriggered};
 pub use crate::reading::{Common, Examined, Reading};
@@ -77,13 +77,20 @@ pub(crate) fn require_use(
     key: &str,
     experiments: &[Experiment],
 ) -> Result<(), &'static str> {
-    let keys = kinds.iter().flat_map(|kind| kind.keys);
-    let mut of_key = keys.filter(|it| glob::matches(it.pattern, key)).peekable();
-    let Some(first) = of_key.peek() else { return Ok(()) };
-    let advice = first.advice;
-    match of_key.any(|key| experiments.iter().any(key.uses)) {
+    let of_kind = |kind: &&'static KindEntry| -> Vec<&Key> {
+        kind.keys.iter().filter(|it| glob::matches(it.pattern, key)).collect()
+    };
+    let of_kinds: Vec<_> = kinds.iter().map(of_kind).filter(|keys| !keys.is_empty()).collect();
+    let uses_all =
+        |keys: &Vec<&Key>| experiments.iter().any(|it| keys.iter().all(|key| (key.uses)(it)));
+    let is_unused = |key: &&&Key| !experiments.iter().any(key.uses);
+    match of_kinds.is_empty() || of_kinds.iter().any(uses_all) {
         true => Ok(()),
-        false => Err(advice),
+        false => {
+            let first =
+                of_kinds.iter().flatten().find(is_unused).or(of_kinds.iter().flatten().next());
+            Err(first.map_or("", |key| key.advice))
+        }
     }
 }
 

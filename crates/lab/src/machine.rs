@@ -1,6 +1,7 @@
 //! What the machine was, and what it had to do besides.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
@@ -19,6 +20,34 @@ pub(crate) struct HostMachine {
     pub(crate) stolen_percent: f64,
     /// Time that all processes used, those of the experiment included, in percent of all processors.
     pub(crate) busy_percent: f64,
+}
+
+/// The machine is too busy to believe its figures when so much was taken from it.
+const MUCH_STOLEN_PERCENT: f64 = 2.0;
+
+impl HostMachine {
+    /// What makes figures of this machine doubtful.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        let Self { stolen_percent, .. } = self;
+        (*stolen_percent > MUCH_STOLEN_PERCENT).then(|| {
+            format!(
+                "the hypervisor gave {stolen_percent} % of the processors to others; run it again on a quiet machine"
+            )
+        })
+    }
+}
+
+/// What a result says whose threads could not get their priority.
+pub(crate) const NO_REAL_TIME: &str =
+    "the threads have no real-time priority; it needs root or CAP_SYS_NICE";
+
+/// Ends all threads that look at it.
+pub(crate) struct Stopping<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The machine while an experiment runs.

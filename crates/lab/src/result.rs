@@ -157,11 +157,10 @@ mod tests {
     fn every_column_of_a_section_is_documented() {
         for kind in ALL {
             let start = format!("| `{}` | ", kind.key);
-            let row = EXPERIMENTS.lines().find(|line| line.starts_with(&start));
-            let row = row.unwrap_or_else(|| panic!("docs/experiments.md has no row {start}"));
-            for Column { key, .. } in kind.columns {
-                assert!(row.contains(&format!("`{key}`")), "docs/experiments.md: {start}: {key}");
-            }
+            let has = |line: &str, column: &Column| line.contains(&format!("`{}`", column.key));
+            let mut rows = EXPERIMENTS.lines().filter(|line| line.starts_with(&start));
+            let is_complete = rows.any(|row| kind.columns.iter().all(|column| has(row, column)));
+            assert!(is_complete, "docs/experiments.md has no row {start} with all columns");
         }
     }
 

@@ -10,7 +10,8 @@ use candor_causes::Cause;
 use candor_diagnostics::{by_count, counted};
 use candor_lat::section::Sections;
 use candor_sim::{
-    BusConfig, BusId, Discipline, Drive, HostId, Random, SenderConfig, SenderId, Time, World,
+    BusConfig, BusId, BusStatistics, Discipline, Drive, HostId, Random, SenderConfig, SenderId,
+    Time, World,
 };
 use candor_time::Nanos;
 
@@ -261,14 +262,7 @@ impl Scene {
             self.buses.iter().map(|&bus| self.world.bus_statistics(bus)).collect();
         notes.extend(doubt::notes(can, &self.demands, &collected.waits, &statistics));
         let buses = can.network.buses.iter().zip(&statistics).map(|(bus, statistics)| {
-            let counts = BusCounts {
-                frames: statistics.frames,
-                busy_ns: statistics.busy.as_nanos(),
-                error_frames: statistics.error_frames,
-                bus_offs: statistics.bus_offs,
-                id_collisions: statistics.id_collisions,
-            };
-            sections::bus(bus, &counts, elapsed.as_nanos())
+            sections::bus(bus, &bus_counts(statistics), elapsed.as_nanos())
         });
         let rules = self.gateway.map_or(Vec::new(), |host| {
             let counters = self.world.gateway(host).engine().counters();
@@ -295,13 +289,23 @@ impl Scene {
 }
 
 /// A bus of the network as the simulation knows it.
-fn bus_config(bus: &candor_network::Bus, faults: BusFaults) -> BusConfig {
+pub(crate) fn bus_config(bus: &candor_network::Bus, faults: BusFaults) -> BusConfig {
     BusConfig {
         name: bus.name.clone(),
         timing: bus.timing,
         is_fd: bus.is_fd,
         bit_error_rate: faults.bit_error_rate,
         restart: faults.restart,
+    }
+}
+
+pub(crate) fn bus_counts(statistics: &BusStatistics) -> BusCounts {
+    BusCounts {
+        frames: statistics.frames,
+        busy_ns: statistics.busy.as_nanos(),
+        error_frames: statistics.error_frames,
+        bus_offs: statistics.bus_offs,
+        id_collisions: statistics.id_collisions,
     }
 }
 

@@ -109,6 +109,14 @@ pub struct Counts {
     pub strange: u64,
 }
 
+impl Counts {
+    /// Requests that are waited for: neither answered nor lost.
+    #[must_use]
+    pub const fn waiting(&self) -> u64 {
+        self.sent - self.answered - self.late - self.lost
+    }
+}
+
 impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;

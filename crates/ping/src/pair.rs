@@ -70,12 +70,15 @@ impl Pair {
 }
 
 /// The shortest round trip that a bus allows: the request, the intermission, and the answer up to the instant at which receivers
-/// have it. `None` for what is no frame on a wire.
+/// have it, each rounded to the nanosecond as on the buses of `candor_sim`. `None` for what is no frame on a wire.
 #[must_use]
 pub fn shortest(request: &Frame, answer: &Frame, timing: Timing) -> Option<Nanos> {
-    let request = timing.duration_ns(bits::length(request).ok()?);
-    let answer = timing.duration_ns(bits::length(answer).ok()?.without_intermission());
-    Some(Nanos::from_nanos(request + answer))
+    let on_wire = |frame: &Frame| {
+        let length = bits::length(frame).ok()?.without_intermission();
+        Some(timing.duration_ns(length))
+    };
+    let intermission = timing.nominal.duration_ns(bits::INTERMISSION_BITS);
+    Some(Nanos::from_nanos(on_wire(request)? + intermission + on_wire(answer)?))
 }
 
 /// Whether the frame carries data.

@@ -11,7 +11,7 @@ use crate::{Master, Pair, Trip};
 /// How long is waited at most before it is looked whether to end.
 const ATTENTION: Nanos = Nanos::from_millis(50);
 /// How long is waited for room in a port before answers are looked for again.
-const ROOM: Nanos = Nanos::from_micros(200);
+pub const ROOM: Nanos = Nanos::from_micros(200);
 /// How long the last answers may take to leave the port, or to come if somebody ends it; how long a port may not work.
 const FAREWELL: Nanos = Nanos::from_secs(1);
 /// Answers that wait for room in a port.
@@ -113,6 +113,62 @@ pub struct Answered {
     pub dropped: u64,
 }
 
+/// Answers requests, and waits for nothing: whoever has the port says what came.
+#[derive(Debug)]
+pub struct Slave {
+    pairs: Vec<Pair>,
+    /// Answers that wait for room in the port.
+    waiting: VecDeque<Frame>,
+    counts: Answered,
+}
+
+impl Slave {
+    /// One that answers requests of these pairs.
+    #[must_use]
+    pub fn new(pairs: &[Pair]) -> Self {
+        let waiting = VecDeque::with_capacity(MOST_ANSWERS);
+        Self { pairs: pairs.to_vec(), waiting, counts: Answered::default() }
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub const fn counts(&self) -> Answered {
+        self.counts
+    }
+
+    /// Whether answers wait for room in the port.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Answers a frame if it is a request: at once, if no answer waits before it.
+    pub fn take(&mut self, frame: &Frame, transmitter: &mut dyn Transmitter) {
+        let Some(answer) = self.pairs.iter().find_map(|pair| pair.answer_to(frame)) else { return };
+        match self.waiting.is_empty().then(|| transmitter.transmit(&answer, true)) {
+            Some(Sent::Taken) => {
+                self.counts.answered += 1;
+                transmitter.flush();
+            }
+            Some(Sent::Unsupported) => self.counts.dropped += 1,
+            _ if self.waiting.len() < MOST_ANSWERS => self.waiting.push_back(answer),
+            _ => self.counts.dropped += 1,
+        }
+    }
+
+    /// Transmits answers that wait, as far as there is room for them.
+    pub fn retry(&mut self, transmitter: &mut dyn Transmitter) {
+        while let Some(answer) = self.waiting.front() {
+            match transmitter.transmit(answer, true) {
+                Sent::Taken => self.counts.answered += 1,
+                Sent::Unsupported => self.counts.dropped += 1,
+                Sent::Full | Sent::Down => break,
+            }
+            self.waiting.pop_front();
+        }
+    }
+}
+
 /// Answers requests until `goes_on` says no, or the port ends.
 ///
 /// # Errors
@@ -124,37 +180,17 @@ pub fn slave(
     now: &dyn Fn() -> Instant<Monotonic>,
     goes_on: &mut dyn FnMut(Answered) -> bool,
 ) -> Result<Answered, Error> {
-    let mut counts = Answered::default();
-    let mut waiting = VecDeque::<Frame>::with_capacity(MOST_ANSWERS);
-    while goes_on(counts) {
-        while let Some(answer) = waiting.front() {
-            match transmitter.transmit(answer, true) {
-                Sent::Taken => counts.answered += 1,
-                Sent::Unsupported => counts.dropped += 1,
-                Sent::Full | Sent::Down => break,
-            }
-            waiting.pop_front();
-        }
-        if waiting.is_empty() {
-            transmitter.flush();
-        } else {
+    let mut slave = Slave::new(pairs);
+    while goes_on(slave.counts()) {
+        slave.retry(transmitter);
+        if slave.is_waiting() {
             transmitter.wait(ROOM);
+        } else {
+            transmitter.flush();
         }
-        let time = if waiting.is_empty() { ATTENTION } else { ROOM };
+        let time = if slave.is_waiting() { ROOM } else { ATTENTION };
         let progress = receiver.receive(Until::Instant(now() + time), &mut |received| {
-            let Some(answer) = pairs.iter().find_map(|pair| pair.answer_to(&received.frame)) else {
-                return;
-            };
-            // At once, if nothing is before it.
-            match waiting.is_empty().then(|| transmitter.transmit(&answer, true)) {
-                Some(Sent::Taken) => {
-                    counts.answered += 1;
-                    transmitter.flush();
-                }
-                Some(Sent::Unsupported) => counts.dropped += 1,
-                _ if waiting.len() < MOST_ANSWERS => waiting.push_back(answer),
-                _ => counts.dropped += 1,
-            }
+            slave.take(&received.frame, transmitter);
         })?;
         if progress == Progress::Ended {
             break;
@@ -164,5 +200,5 @@ pub fn slave(
     while !transmitter.is_drained() && now() < latest {
         transmitter.wait(ROOM);
     }
-    Ok(counts)
+    Ok(slave.counts())
 }

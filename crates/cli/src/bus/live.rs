@@ -201,11 +201,7 @@ pub(crate) fn hex_id(frame: &Frame) -> String {
 
 /// The same from an identifier word.
 pub(crate) fn hex_word(can_id: u32) -> String {
-    use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG};
-    match can_id & (EFF_FLAG | ERR_FLAG) {
-        0 => format!("{:03X}", can_id & EFF_MASK),
-        _ => format!("{:08X}", can_id & EFF_MASK),
-    }
+    candor_wire::can::notation::Identifier(can_id).to_string()
 }
 
 #[cfg(test)]

@@ -384,7 +384,7 @@ impl run::Observer for Follower {
             let round_trip_ns = i64::try_from(round_trip.as_nanos()).unwrap_or(i64::MAX);
             self.recent.push(round_trip_ns);
             if let Some(wire) = wire {
-                self.measured.add(trip.track, round_trip_ns, wire);
+                self.measured.add(trip.track, round_trip, wire);
             }
         }
         if let Some(csv) = &mut self.csv

@@ -4,12 +4,11 @@ use candor_lat::result::{PROFILE_POINTS, ResultFile};
 use candor_lat::section::Sections;
 use candor_lat::sections::PING;
 use candor_lat::text::{self, Canvas, Charset, Scale, Series};
-use candor_lat::{self as lat, Figures, Histogram, Metric, quantile};
-use candor_ping::{Counts, Master};
+use candor_lat::{self as lat, Figures, Metric, quantile};
+use candor_ping::{Counts, Master, Wire, section};
 use candor_time::Nanos;
 use clap::ValueEnum;
 
-use crate::bus::live::hex_word;
 use crate::output::{duration_or_dash, interval_line, thousands};
 use crate::result::stopped;
 
@@ -32,33 +31,22 @@ pub(super) struct Measured {
     tracks: Vec<Wire>,
 }
 
-#[derive(Clone, Default)]
-struct Wire {
-    /// The shortest and the longest that the bus allows.
-    range: Option<(u64, u64)>,
-    /// By how much round trips exceed it.
-    above: Option<Box<Histogram>>,
-}
-
 impl Measured {
     pub(super) fn new(tracks: usize) -> Self {
         Self { tracks: vec![Wire::default(); tracks + 1] }
     }
 
-    pub(super) fn add(&mut self, track: usize, round_trip_ns: i64, wire: Nanos) {
-        let wire_ns = wire.as_nanos();
-        let above_ns = round_trip_ns.saturating_sub(wire_ns.try_into().unwrap_or(i64::MAX));
+    pub(super) fn add(&mut self, track: usize, round_trip: Nanos, wire: Nanos) {
         let all = self.tracks.len() - 1;
         for place in [track, all] {
-            let Some(wire) = self.tracks.get_mut(place) else { continue };
-            let (least, most) = wire.range.unwrap_or((wire_ns, wire_ns));
-            wire.range = Some((least.min(wire_ns), most.max(wire_ns)));
-            wire.above.get_or_insert_default().record(above_ns);
+            if let Some(it) = self.tracks.get_mut(place) {
+                it.add(round_trip, wire);
+            }
         }
     }
 
-    fn of(&self, track: Option<usize>) -> Option<&Wire> {
-        self.tracks.get(track.unwrap_or(self.tracks.len() - 1))
+    fn of(&self, track: Option<usize>) -> &Wire {
+        &self.tracks[track.unwrap_or(self.tracks.len() - 1)]
     }
 }
 
@@ -107,11 +95,6 @@ impl Tick<'_> {
     }
 }
 
-/// What is waited for: neither answered nor lost.
-const fn waiting(counts: &Counts) -> u64 {
-    counts.sent - counts.answered - counts.late - counts.lost
-}
-
 /// The result of a ping, or of all.
 pub(super) fn result(
     master: &Master,
@@ -121,21 +104,8 @@ pub(super) fn result(
 ) -> ResultFile {
     let counts = master.counts(place);
     let round_trips = master.round_trips(place);
-    let wire = measured.of(place);
-    let range = wire.and_then(|wire| wire.range);
-    let above = wire.and_then(|wire| wire.above.as_ref()?.figures());
-    let pair = place.and_then(|place| master.plan().tracks.get(place)).map(|track| track.pair);
-    let row = PING.row([
-        pair.map(|pair| hex_word(pair.request())).into(),
-        pair.map(|pair| hex_word(pair.answer())).into(),
-        waiting(&counts).into(),
-        counts.strange.into(),
-        range.map(|(least, _)| least).into(),
-        range.map(|(_, most)| most).into(),
-        above.into(),
-        master.lateness().figures().into(),
-    ]);
-    let lost = counts.lost + waiting(&counts);
+    let row = section(master, place, measured.of(place));
+    let lost = counts.lost + counts.waiting();
     let metrics = round_trips.figures().map(|figures| {
         let profile = round_trips.profile_thinned(PROFILE_POINTS);
         (Metric::RoundTrip.key().to_owned(), Figures { profile, ..figures })

@@ -375,7 +375,7 @@ fn round_trips_are_read_and_what_cannot_be_has_its_place() {
     assert_eq!((experiment.count, experiment.testbed()), (10_000, Testbed::Vm));
     assert_eq!((ping.length, ping.period.as_nanos(), ping.is_open_loop), (2, 0, false));
     assert_eq!(ping.timeout, candor_time::Nanos::from_millis(100));
-    assert_eq!(ping.vm.settings.gateway_priority, 60);
+    assert_eq!(experiment.vm().unwrap().settings.gateway_priority, 60);
     // The sources of the driver are found from any folder of the checkout.
     let campaign = read("ping.virtual = true\n[vm]\ndriver = 'candor_can'").unwrap();
     let [experiment] = &campaign.experiments[..] else { panic!() };
@@ -392,5 +392,47 @@ fn round_trips_are_read_and_what_cannot_be_has_its_place() {
     ] {
         let error = read(rest).unwrap_err().to_string();
         assert!(error.contains(part), "{rest}: {error}");
+    }
+}
+
+#[test]
+fn round_trips_have_what_their_world_has() {
+    let read = |testbed: &str, rest: &str, set: &[&str]| {
+        let set = set.iter().map(|&it| it.to_owned()).collect();
+        let text = format!("kind = 'ping'\n{testbed}\nbus.can.bitrate = '1M'\n{rest}");
+        parse("t.toml", &text, Path::new("."), &Options { set, ..Options::default() })
+    };
+    let (sim, host) = ("testbed = 'sim'", "testbed = 'host'");
+    // What only a guest cannot have; the table of a guest is left alone.
+    for (testbed, expected) in [("", Testbed::Sim), (sim, Testbed::Sim), (host, Testbed::Host)] {
+        let rest = "count = 70000\nseeds = 1\nping = { period = '1s', timeout = '2s' }\nload.kind = 'none'\n\
+                    vm = { kernel = '6.12', tester = 'inside' }";
+        let campaign =
+            read(testbed, rest, &[]).unwrap_or_else(|error| panic!("{testbed}: {error}"));
+        let [experiment] = &campaign.experiments[..] else { panic!() };
+        assert_eq!((experiment.testbed(), experiment.count), (expected, 70_000));
+        assert!(experiment.vm().is_none());
+    }
+    for (testbed, rest, part) in [
+        (sim, "ping.virtual = true", "4:16: error: the testbed `sim` has no virtual device"),
+        (host, "ping.virtual = true", "4:16: error: the testbed `host` has no virtual device"),
+        (sim, "load.kind = 'cpu'", "error: the testbed `sim` has no load for round trips"),
+        (host, "load.kind = 'ethernet'", "error: the testbed `host` has no load for round trips"),
+        (host, "bus.can.data_bitrate = '2M'", "error: requests and answers are classical frames"),
+    ] {
+        let error = read(testbed, rest, &[]).unwrap_err().to_string();
+        assert!(error.contains(part), "{rest}: {error}");
+    }
+    // What the command line sets has an effect, or is refused.
+    for (testbed, set, has_effect) in [
+        (sim, "bus.can.bit_error_rate=1e-5", true),
+        (host, "bus.can.bit_error_rate=1e-5", false),
+        (host, "ping.priority=5", true),
+        (sim, "ping.priority=5", false),
+        (sim, "ping.virtual=false", false),
+        (sim, "vm.kernel=\"6.12\"", false),
+        (sim, "ping.length=2", true),
+    ] {
+        assert_eq!(read(testbed, "", &[set]).is_ok(), has_effect, "{testbed} {set}");
     }
 }

@@ -1,12 +1,18 @@
-//! Round trips between two programs.
+//! Round trips between two programs, on one bus.
 
 mod columns;
 mod guest;
+mod live;
 mod read;
+mod simulated;
+mod trips;
+
+use std::path::Path;
 
 use candor_lat::TapPath;
 use candor_lat::result::ResultFile;
 use candor_network::Bus;
+use candor_ping::Pair;
 use candor_protocol::Report;
 use candor_protocol::order::Measurement;
 use candor_time::Nanos;
@@ -14,9 +20,9 @@ use candor_vm::Identity;
 
 use super::{Key, KindEntry};
 use crate::error::Error;
-use crate::experiment::{Experiment, InGuest, Kind, Run, Testbed, Vm};
+use crate::experiment::{BusFaults, Experiment, InGuest, Kind, Run, Testbed, Vm};
 
-/// Round trips between a master and a slave, each with a controller of the same guest, on one bus.
+/// Round trips between a master and a slave, each with a controller of its own, on one bus.
 #[derive(Clone, Debug)]
 pub struct Ping {
     /// The bus.
@@ -29,15 +35,44 @@ pub struct Ping {
     pub is_open_loop: bool,
     /// An answer that comes after this is late.
     pub timeout: Nanos,
-    /// Whether master and slave are on one virtual device, instead of two controllers on one bus.
-    pub is_virtual: bool,
-    /// The machine, what passes for its gateway, and how both are set up.
-    pub vm: Vm,
+    /// The world, and what only that world wants to know.
+    pub world: PingWorld,
+}
+
+/// The world of round trips, with its own settings.
+#[derive(Clone, Debug)]
+pub enum PingWorld {
+    /// A bus in virtual time, where programs take none; and what can go wrong on it.
+    Sim(BusFaults),
+    /// Controllers and programs of one guest.
+    Vm {
+        /// Whether master and slave are on one virtual device, instead of two controllers on one bus.
+        is_virtual: bool,
+        /// The machine, what passes for its gateway, and how both are set up.
+        vm: Box<Vm>,
+    },
+    /// Threads of this machine, on a bus of the driver `sim:`.
+    Host {
+        /// Their priority of `SCHED_FIFO`; 0 for none.
+        priority: u8,
+    },
+}
+
+impl PingWorld {
+    /// Which it is.
+    #[must_use]
+    pub const fn testbed(&self) -> Testbed {
+        match self {
+            Self::Sim(_) => Testbed::Sim,
+            Self::Vm { .. } => Testbed::Vm,
+            Self::Host { .. } => Testbed::Host,
+        }
+    }
 }
 
 pub(super) static KIND: KindEntry = KindEntry {
     name: "ping",
-    testbeds: &[Testbed::Vm],
+    testbeds: &[Testbed::Sim, Testbed::Vm, Testbed::Host],
     has_own_network: false,
     read: read::read,
     check_parts: None,
@@ -45,23 +80,45 @@ pub(super) static KIND: KindEntry = KindEntry {
     tables: &[(TapPath::ROUND_TRIP, columns::columns)],
 };
 
-static KEYS: [Key; 8] = [
-    key("ping.*", "no experiment measures round trips; set kind=ping"),
-    key("vm", ON_VM),
-    key("vm.*", ON_VM),
-    key("load.groups", ON_VM),
-    key("load.ping_bytes", ON_VM),
+static KEYS: [Key; 12] = [
+    Key {
+        pattern: "ping.priority",
+        uses: |it| runs(it, |testbed| testbed != Testbed::Sim),
+        advice: "no experiment measures round trips by programs with a priority; add --testbed vm or --testbed host",
+    },
+    on_vm("ping.virtual"),
+    Key {
+        pattern: "ping.*",
+        uses: |it| runs(it, |_| true),
+        advice: "no experiment measures round trips; set kind=ping",
+    },
+    Key {
+        pattern: "bus.*.bit_error_rate",
+        uses: |it| runs(it, |testbed| testbed == Testbed::Sim),
+        advice: "no experiment runs on buses that can have errors; add --testbed sim",
+    },
+    Key {
+        pattern: "bus.*.restart",
+        uses: |it| runs(it, |testbed| testbed == Testbed::Sim),
+        advice: "no experiment runs on buses that can have errors; add --testbed sim",
+    },
+    on_vm("vm"),
+    on_vm("vm.*"),
+    on_vm("load.groups"),
+    on_vm("load.ping_bytes"),
     // The station of an Ethernet load is outside, though the tester is of the guest.
-    key("load.datagrams", ON_VM),
-    key("load.period", ON_VM),
-    key("load.link", ON_VM),
+    on_vm("load.datagrams"),
+    on_vm("load.period"),
+    on_vm("load.link"),
 ];
 
-const ON_VM: &str = "no experiment runs on the vm testbed; add --testbed vm";
+fn runs(experiment: &Experiment, is_there: fn(Testbed) -> bool) -> bool {
+    experiment.of::<Ping>().is_some_and(|ping| is_there(ping.world.testbed()))
+}
 
-/// A setting of all round trips.
-const fn key(pattern: &'static str, advice: &'static str) -> Key {
-    Key { pattern, uses: |it| it.of::<Ping>().is_some(), advice }
+const fn on_vm(pattern: &'static str) -> Key {
+    let advice = "no experiment runs on the vm testbed; add --testbed vm";
+    Key { pattern, uses: |it| runs(it, |testbed| testbed == Testbed::Vm), advice }
 }
 
 impl Kind for Ping {
@@ -70,21 +127,34 @@ impl Kind for Ping {
     }
 
     fn testbed(&self) -> Testbed {
-        Testbed::Vm
+        self.world.testbed()
+    }
+
+    fn simulate<'a>(&'a self, run: Run<'a>) -> Option<Result<ResultFile, Error>> {
+        let PingWorld::Sim(faults) = self.world else { return None };
+        Some(simulated::run(run, (self, faults, Pair::DEFAULT)))
+    }
+
+    fn on_host<'a>(&'a self, run: Run<'a>, _: &Path) -> Option<Result<ResultFile, Error>> {
+        let PingWorld::Host { priority } = self.world else { return None };
+        Some(live::run(run, (self, priority)))
     }
 
     fn in_guest(&self) -> Option<&dyn InGuest> {
-        Some(self)
+        matches!(self.world, PingWorld::Vm { .. }).then_some(self)
     }
 }
 
 impl InGuest for Ping {
     fn vm(&self) -> &Vm {
-        &self.vm
+        match &self.world {
+            PingWorld::Vm { vm, .. } => vm,
+            PingWorld::Sim(_) | PingWorld::Host { .. } => unreachable!("`in_guest` has looked"),
+        }
     }
 
     fn order(&self, experiment: &Experiment) -> Result<Measurement, Error> {
-        Ok(guest::order(experiment, self))
+        Ok(guest::order(experiment, self, self.vm()))
     }
 
     fn evaluate(
@@ -93,6 +163,6 @@ impl InGuest for Ping {
         machine: Identity,
         report: &Report,
     ) -> Result<ResultFile, Error> {
-        guest::evaluate(run, (self, machine), report)
+        guest::evaluate(run, (self, self.vm(), machine), report)
     }
 }

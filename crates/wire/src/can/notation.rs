@@ -12,7 +12,9 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::can::frame::{EFF_FLAG, ERR_FLAG, Frame, FrameError, Kind, RTR_FLAG, SFF_MASK};
+use crate::can::frame::{
+    EFF_FLAG, EFF_MASK, ERR_FLAG, Frame, FrameError, Kind, RTR_FLAG, SFF_MASK,
+};
 
 /// Why a text is no frame, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,6 +309,25 @@ pub fn write(frame: &Frame, out: &mut [u8; MAX_LEN]) -> usize {
         put(DIGITS[usize::from(dlc)]);
     }
     at
+}
+
+/// An identifier word (SocketCAN's) as `candump` writes its identifier: 3 hex digits standard, 8 extended.
+///
+/// ```
+/// use candor_wire::can::notation::Identifier;
+/// assert_eq!(Identifier(0x77).to_string(), "077");
+/// assert_eq!(Identifier(0x8000_0077).to_string(), "00000077");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identifier(pub u32);
+
+impl fmt::Display for Identifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 & (EFF_FLAG | ERR_FLAG) {
+            0 => write!(f, "{:03X}", self.0 & EFF_MASK),
+            _ => write!(f, "{:08X}", self.0 & EFF_MASK),
+        }
+    }
 }
 
 impl fmt::Display for Frame {

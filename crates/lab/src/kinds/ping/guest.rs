@@ -9,34 +9,33 @@
 //!
 //! Both programs and both controllers are of the guest; the bus takes its time to the bit. Times are those of the guest.
 
-use candor_causes::Cause;
-use candor_diagnostics::counted;
 use candor_engine::Table;
-use candor_lat::account::{End, Terms};
-use candor_lat::{Tap, TapPath, Taps};
 use candor_ping::Pair;
 use candor_protocol::Report;
 use candor_protocol::order::{Measurement, Pace, Tester, Traffic};
 
-use super::Ping;
-use crate::builder::{Copied, ResultBuilder, Sight};
+use super::trips::{self, Trip};
+use super::{Ping, PingWorld};
 use crate::error::Error;
-use crate::experiment::{Experiment, Run};
-use crate::result::{Machine, ResultFile, Stopped};
+use crate::experiment::{Experiment, Run, Vm};
+use crate::result::{Machine, ResultFile};
 use crate::sections::{self, BUSES};
 use crate::vm::evaluate::{conditions, counts_of, refuse_failures, with_machine};
 use crate::vm::order::timing;
 
-const SIGHT: Sight = Sight { taps: TapPath::ROUND_TRIP.taps(), has_rules: false };
+/// Whether master and slave are on one virtual device.
+const fn is_virtual(ping: &Ping) -> bool {
+    matches!(ping.world, PingWorld::Vm { is_virtual: true, .. })
+}
 
 /// The order for `experiment`.
-pub(super) fn order(experiment: &Experiment, ping: &Ping) -> Measurement {
-    let Ping { bus, length, period, is_open_loop, timeout, is_virtual, vm } = ping;
+pub(super) fn order(experiment: &Experiment, ping: &Ping, vm: &Vm) -> Measurement {
+    let Ping { bus, length, period, is_open_loop, timeout, .. } = ping;
     let pace = Pace::RoundTrips {
         period_ns: period.as_nanos(),
         is_open_loop: *is_open_loop,
         timeout_ns: timeout.as_nanos(),
-        is_virtual: *is_virtual,
+        is_virtual: is_virtual(ping),
     };
     let can_ids = vec![Pair::DEFAULT.request(), Pair::DEFAULT.answer()];
     let traffic = Traffic { can_ids, length: *length, ..Traffic::new(pace, experiment.count) };
@@ -56,75 +55,36 @@ pub(super) fn order(experiment: &Experiment, ping: &Ping) -> Measurement {
 /// The result of `experiment` in a guest's report.
 pub(super) fn evaluate(
     run: Run<'_>,
-    (ping, machine): (&Ping, Machine),
+    (ping, vm, machine): (&Ping, &Vm, Machine),
     report: &Report,
 ) -> Result<ResultFile, Error> {
     let Run { experiment, command, lines, .. } = run;
     let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
     refuse_failures(report).map_err(reported)?;
-    let terms = Terms {
-        is_exact: true,
-        late_after_ns: Some(i64::try_from(ping.timeout.as_nanos()).unwrap_or(i64::MAX)),
-        ..Terms::new(TapPath::ROUND_TRIP)
-    };
-    let mut builder = ResultBuilder::new(terms, SIGHT, lines);
     let mut answers = vec![None; 1 << 16];
     for stamp in &report.received {
         answers[usize::from(stamp.number)] = Some(stamp.time_ns);
     }
-    let trips = report.sent.iter().map(|stamp| {
-        let answered = answers[usize::from(stamp.number)];
-        let taps = Taps::new(TapPath::ROUND_TRIP).with(Tap::Queued, stamp.time_ns);
-        (stamp.number.into(), answered.map_or(taps, |at_ns| taps.with(Tap::Answered, at_ns)))
+    let trips = report.sent.iter().map(|stamp| Trip {
+        number: stamp.number.into(),
+        queued_ns: stamp.time_ns,
+        answered_ns: answers[usize::from(stamp.number)],
     });
-    let mut trips: Vec<_> = trips.collect();
-    for (number, taps) in &trips {
-        builder.line(&Copied {
-            end: end_of(*number, taps),
-            sent: None,
-            received: taps.at(Tap::Answered).is_some().then_some(&"answer"),
-            passed: "delivered",
-            rule: "",
-        });
-    }
-    // The account takes them in the order of their ends.
-    trips.sort_by_key(|(_, taps)| taps.at(Tap::Answered));
-    for (number, taps) in &trips {
-        builder.account.end(&end_of(*number, taps));
-    }
-    let counts = builder.account.counts();
-    let mut stopped = vec![Stopped::new("", "", Cause::Unexplained, counts.lost)];
-    stopped.retain(|stopped| stopped.frames > 0);
+    let result = trips::evaluate(experiment, ping, trips.collect(), command, lines)?;
     // Nothing is on the bus outside if both are on a virtual device.
-    let duration_ns = match (ping.is_virtual, &report.sent[..]) {
+    let duration_ns = match (is_virtual(ping), &report.sent[..]) {
         (true, [first, .., last]) => last.time_ns - first.time_ns,
         _ => report.totals.duration_ns,
     };
-    let wire = report.wire.iter().filter(|_| !ping.is_virtual);
+    let wire = report.wire.iter().filter(|_| !is_virtual(ping));
     let bus = wire.flat_map(|wire| &wire.buses).take(1);
     let buses = bus.map(|count| sections::bus(&ping.bus, &counts_of(count), duration_ns));
-    let mut notes = report.notes.clone();
-    if counts.late > 0 {
-        let timeout = ping.timeout;
-        notes.push(format!(
-            "{} came later than {timeout}; they count",
-            counted(counts.late, "answer")
-        ));
-    }
+    let received = result.counts.received;
     Ok(ResultFile {
-        conditions: conditions(&machine, &ping.vm),
+        conditions: conditions(&machine, vm),
         duration_ns,
-        stopped,
-        notes,
-        sections: with_machine(&machine, report, counts.received, 0).with(&BUSES, buses.collect()),
-        ..builder.finish(experiment, command)?
+        notes: [&report.notes[..], &result.notes].concat(),
+        sections: with_machine(&machine, report, received, 0).with(&BUSES, buses.collect()),
+        ..result
     })
-}
-
-/// How a request has ended.
-const fn end_of(number: u64, taps: &Taps) -> End<'_> {
-    match taps.at(Tap::Answered) {
-        Some(_) => End::received(number, taps),
-        None => End::stopped(number, taps, Cause::Unexplained),
-    }
 }

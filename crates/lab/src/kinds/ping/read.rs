@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! kind    = "ping"
-//! testbed = "vm"
+//! testbed = "vm"      # or "sim", "host"
 //!
 //! [bus.can]
 //! bitrate = "1M"
@@ -12,8 +12,8 @@
 //! period   = "1ms"    # each request at a random instant of its period; "0s": as soon as the answer is there
 //! paced    = false    # true: also while others wait for their answers
 //! timeout  = "100ms"  # an answer after this is late
-//! priority = 60       # SCHED_FIFO, of master and slave
-//! virtual  = false    # true: both on one virtual device, where frames take no time
+//! priority = 60       # SCHED_FIFO, of master and slave; vm and host
+//! virtual  = false    # true: both on one virtual device, where frames take no time; vm
 //! ```
 //!
 //! `[vm]` and `[load]` are as in experiments with gateways.
@@ -26,17 +26,17 @@ use candor_protocol::order::{self, Controller, Settings, Tester};
 use candor_time::Nanos;
 use candor_vm::Speed;
 
-use super::Ping;
-use crate::experiment::{KernelChoice, MachineChoice, Vm};
-use crate::reading::machine::DEFAULT_KERNEL;
+use super::{Ping, PingWorld};
+use crate::experiment::{KernelChoice, Load, MachineChoice, Testbed, Vm};
+use crate::reading::machine::{DEFAULT_KERNEL, LoadSize, Said};
 use crate::reading::reader::Reader;
-use crate::reading::{Examined, Reading, read_load};
+use crate::reading::{Common, Examined, Reading, read_load};
 
 /// Requests unless a count is given, as in the paper (Sojka and Pisa 2010, 4.1).
 const DEFAULT_COUNT: u64 = 10_000;
 const DEFAULT_PERIOD: Nanos = Nanos::from_millis(1);
 const DEFAULT_TIMEOUT: Nanos = Nanos::from_millis(100);
-/// When the bus is silent for 200 ms, the measurement is over.
+/// In a guest the measurement is over when the bus is silent for 200 ms.
 const MOST_PERIOD: Nanos = Nanos::from_millis(50);
 const MOST_TIMEOUT: Nanos = Nanos::from_millis(150);
 /// SCHED_FIFO, of master and slave.
@@ -55,11 +55,19 @@ struct Trips {
 }
 
 impl Trips {
-    fn read(mut table: Option<Section<'_>>, findings: &Findings) -> Self {
+    fn read(table: Option<Section<'_>>, testbed: Testbed, findings: &Findings) -> Self {
+        let mut trips = Self {
+            length: 8,
+            period: DEFAULT_PERIOD,
+            timeout: DEFAULT_TIMEOUT,
+            is_open_loop: false,
+            is_virtual: false,
+            priority: DEFAULT_PRIORITY,
+        };
+        let Some(mut section) = table else { return trips };
         let mut nanos = |key: &'static str, most: Nanos| {
-            let section = table.as_mut()?;
             let value = section.nanos(key)?;
-            if value > most {
+            if value > most && testbed == Testbed::Vm {
                 let message =
                     format!("`{key}` is {value}, but the bus must not be silent for so long");
                 let hint = format!("use {most} at most");
@@ -67,26 +75,23 @@ impl Trips {
             }
             Some(value)
         };
-        let mut trips = Self {
-            length: 8,
-            period: nanos("period", MOST_PERIOD).unwrap_or(DEFAULT_PERIOD),
-            timeout: nanos("timeout", MOST_TIMEOUT).unwrap_or(DEFAULT_TIMEOUT),
-            is_open_loop: false,
-            is_virtual: false,
-            priority: DEFAULT_PRIORITY,
-        };
-        if let Some(mut section) = table {
-            trips.length = section.integer("length", 1..=8).unwrap_or(trips.length);
-            trips.is_open_loop = section.boolean("paced").unwrap_or_default();
-            trips.priority = section.integer("priority", 0..=99).unwrap_or(trips.priority);
-            trips.is_virtual = section.boolean("virtual").unwrap_or_default();
-            if trips.is_open_loop && trips.period == Nanos::ZERO {
-                let message = "without a period requests can only be sent one at a time";
-                let hint = "write period = \"1ms\"";
-                findings.error_with_hint(section.origin_of("period"), message, hint);
-            }
-            section.finish();
+        trips.period = nanos("period", MOST_PERIOD).unwrap_or(trips.period);
+        trips.timeout = nanos("timeout", MOST_TIMEOUT).unwrap_or(trips.timeout);
+        trips.length = section.integer("length", 1..=8).unwrap_or(trips.length);
+        trips.is_open_loop = section.boolean("paced").unwrap_or_default();
+        trips.priority = section.integer("priority", 0..=99).unwrap_or(trips.priority);
+        trips.is_virtual = section.boolean("virtual").unwrap_or_default();
+        if trips.is_open_loop && trips.period == Nanos::ZERO {
+            let message = "without a period requests can only be sent one at a time";
+            let hint = "write period = \"1ms\"";
+            findings.error_with_hint(section.origin_of("period"), message, hint);
         }
+        if trips.is_virtual && testbed != Testbed::Vm {
+            let message = format!("the testbed `{testbed}` has no virtual device");
+            let hint = "use testbed = \"vm\", or remove `virtual`";
+            findings.error_with_hint(section.origin_of("virtual"), message, hint);
+        }
+        section.finish();
         trips
     }
 }
@@ -95,30 +100,66 @@ impl Trips {
 pub(super) fn read(reading: Reading<'_>) -> Option<Examined> {
     let Reading { mut file, common, base, .. } = reading;
     let findings = file.findings();
-    file.require(&["testbed", "bus"]);
+    let testbed = common.testbed.unwrap_or(Testbed::Sim);
+    file.require(&["bus"]);
     let mut reader = Reader::new(base, findings, &mut file);
     if reader.network.buses.len() > 1 {
         let hint = "master and slave are on one bus: remove the others";
         findings.error_with_hint(file.origin_of("bus"), "there are several buses", hint);
     }
-    if let Some(count) = common.count.filter(|&count| count > MOST_COUNT) {
-        let message = format!("`count` is {count}, but there can be {MOST_COUNT} requests");
-        findings.error_with_hint(file.origin_of("count"), message, "use several seeds");
-    }
-    let Trips { length, period, timeout, is_open_loop, is_virtual, priority } =
-        Trips::read(file.section("ping"), findings);
-    let (load, size) = file.section("load").map(read_load).unwrap_or_default();
-    let origin = file.origin_of("vm").clone();
+    let trips = Trips::read(file.section("ping"), testbed, findings);
+    let load = file.section("load").map(read_load).unwrap_or_default();
     let said = reader.machine(file.section("vm"));
-    if said.tester.is_some() || said.controller == Some(Controller::CtuCanFd) {
-        let message = "round trips have SJA1000 controllers and a tester of their own";
-        findings.error_with_hint(&origin, message, "remove `tester` and `controller`");
-    }
+    let (world, conditions) = match testbed {
+        Testbed::Vm => vm(&trips, load, said, (&file, common, &reader)),
+        Testbed::Sim | Testbed::Host => {
+            if load.0 != Load::default() {
+                let message = format!("the testbed `{testbed}` has no load for round trips");
+                let hint = "use testbed = \"vm\", or load.kind = \"none\"";
+                findings.error_with_hint(file.origin_of("load"), message, hint);
+            }
+            match testbed {
+                Testbed::Sim => {
+                    let faults = reader.faults.first().copied().unwrap_or_default();
+                    let conditions = "simulation, virtual time; master and slave on one bus, programs that take no time";
+                    (PingWorld::Sim(faults), conditions.to_owned())
+                }
+                _ => {
+                    let conditions =
+                        "threads of this machine; master and slave on one bus of the driver sim:";
+                    (PingWorld::Host { priority: trips.priority }, conditions.to_owned())
+                }
+            }
+        }
+    };
+    let bus_origin = file.origin_of("bus").clone();
     file.finish();
     let bus = reader.network.buses.pop()?;
     if bus.is_fd {
         let hint = "use a bus without data_bitrate";
-        findings.error_with_hint(&origin, "an SJA1000 does not support CAN FD", hint);
+        findings.error_with_hint(&bus_origin, "requests and answers are classical frames", hint);
+    }
+    let Trips { length, period, timeout, is_open_loop, .. } = trips;
+    let ping = Ping { bus, length, period, is_open_loop, timeout, world };
+    let kind = Arc::new(ping);
+    Some(Examined { kind, conditions, inputs: reader.inputs, count: DEFAULT_COUNT })
+}
+
+/// The guest, and what it is, for people.
+fn vm(
+    trips: &Trips,
+    (load, size): (Load, LoadSize),
+    said: Said,
+    (file, common, reader): (&Section<'_>, &Common<'_>, &Reader<'_>),
+) -> (PingWorld, String) {
+    let findings = reader.findings;
+    if let Some(count) = common.count.filter(|&count| count > MOST_COUNT) {
+        let message = format!("`count` is {count}, but there can be {MOST_COUNT} requests");
+        findings.error_with_hint(file.origin_of("count"), message, "use several seeds");
+    }
+    if said.tester.is_some() || said.controller == Some(Controller::CtuCanFd) {
+        let message = "round trips have SJA1000 controllers and a tester of their own";
+        findings.error_with_hint(file.origin_of("vm"), message, "remove `tester` and `controller`");
     }
     let machine = MachineChoice {
         kernel: said.kernel.unwrap_or_else(|| KernelChoice::Named(DEFAULT_KERNEL.into())),
@@ -127,7 +168,7 @@ pub(super) fn read(reading: Reading<'_>) -> Option<Examined> {
         tester: Tester::Master,
     };
     let settings = Settings {
-        gateway_priority: priority,
+        gateway_priority: trips.priority,
         interrupt_priority: said.interrupt_priority,
         napi_thread_priority: said.napi_thread_priority,
         backlog_priority: said.backlog_priority,
@@ -135,7 +176,7 @@ pub(super) fn read(reading: Reading<'_>) -> Option<Examined> {
         ..Settings::default()
     };
     let driver = said.driver.describe();
-    let bus_of_both = if is_virtual { "one virtual device" } else { "one bus" };
+    let bus_of_both = if trips.is_virtual { "one virtual device" } else { "one bus" };
     let description =
         format!("master and slave on {driver}, on {bus_of_both}; {}", load.describe());
     let conditions = format!(
@@ -147,9 +188,9 @@ pub(super) fn read(reading: Reading<'_>) -> Option<Examined> {
         hackbench_groups: load.cpu.then_some(size.groups),
         ethernet: load.ethernet.then_some(size.ethernet),
     };
-    let vm = Vm {
+    let vm = Box::new(Vm {
         machine,
-        faults: reader.faults,
+        faults: reader.faults.clone(),
         controller: Controller::Sja1000,
         driver: said.driver,
         gateway: order::Gateway::Slave,
@@ -157,8 +198,6 @@ pub(super) fn read(reading: Reading<'_>) -> Option<Examined> {
         settings,
         files: Vec::new(),
         description,
-    };
-    let ping = Ping { bus, length, period, is_open_loop, timeout, is_virtual, vm };
-    let kind = Arc::new(ping);
-    Some(Examined { kind, conditions, inputs: reader.inputs, count: DEFAULT_COUNT })
+    });
+    (PingWorld::Vm { is_virtual: trips.is_virtual, vm }, conditions)
 }

@@ -45,8 +45,6 @@ pub(super) struct Cost {
     pub(super) daemon: Option<Nanos>,
 }
 
-/// The machine is too busy to believe its figures when so much was taken from it.
-const MUCH_STOLEN_PERCENT: f64 = 2.0;
 /// A sender that is so late did not send at the rate that was wanted.
 const VERY_LATE: Nanos = Nanos::from_millis(10);
 
@@ -184,13 +182,7 @@ const MOST_EXACT: usize = 2_000_000;
 
 /// What makes the figures doubtful.
 fn notes(ran: &Ran) -> Vec<String> {
-    let mut notes = Vec::new();
-    let HostMachine { stolen_percent, .. } = ran.machine;
-    if stolen_percent > MUCH_STOLEN_PERCENT {
-        notes.push(format!(
-            "the hypervisor gave {stolen_percent} % of the processors to others; run it again on a quiet machine"
-        ));
-    }
+    let mut notes = Vec::from_iter(ran.machine.doubt());
     let latest = Nanos::from_nanos(ran.sent.latest_ns);
     if latest > VERY_LATE {
         notes.push(format!(

@@ -34,7 +34,7 @@ use candor_tte_live::{Epoch, Stops, Warmer};
 
 use crate::error::Error;
 use crate::experiment::{Experiment, Run};
-use crate::machine::{HostMachine, Watched};
+use crate::machine::{HostMachine, NO_REAL_TIME, Stopping, Watched};
 use crate::result::{ResultFile, row_of};
 use crate::sections::{CLOCKS, HOST, INSTRUMENT, UNMARKED};
 use crate::watch::Watch;
@@ -335,15 +335,6 @@ fn panicked() -> Error {
     Error::Other("a thread of the bench panicked".into())
 }
 
-/// Ends all threads that look at it.
-struct Stopping<'a>(&'a AtomicBool);
-
-impl Drop for Stopping<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// The calling thread takes its priority and its processor: switches have the last one for themselves. What is not
 /// permitted stays as it is; the result says so.
 fn settle(priority: u8, is_switch: bool) {
@@ -554,9 +545,7 @@ fn notes(measured: &Measured, marked_percent: f64, unstamped: u64) -> Vec<String
         ));
     }
     if !measured.is_real_time {
-        notes.push(
-            "the threads have no real-time priority; it needs root or CAP_SYS_NICE".to_owned(),
-        );
+        notes.push(NO_REAL_TIME.to_owned());
     }
     if unstamped > 0 {
         notes.push(format!("{} has no time stamp of the kernel", counted(unstamped, "frame")));
