@@ -102,7 +102,7 @@ impl Saving {
         Target::create(&folder.join("probe"), Existing::Replace).map_err(unwritable)?;
         let paths = of.into_iter().map(|of| folder.join(format!("{}.json", self.name_of(of))));
         let is_kept = |path: &PathBuf| overwriting.existing() == Existing::Keep && path.exists();
-        paths.filter(is_kept).map(|path| Err(refusal(&path))).collect()
+        paths.filter(is_kept).try_for_each(|path| Err(refusal(&path)))
     }
 
     /// The folder of results, if they are kept.
