@@ -69,7 +69,7 @@ pub fn in_background() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until everything that was said is written, but not longer than `patience`. To be called before
+/// Waits until everything that was said is written, but for a reader not longer than `patience`. To be called before
 /// the program ends.
 pub fn finish(patience: Duration) {
     if let Some(queue) = QUEUE.get() {
@@ -130,7 +130,16 @@ impl Queue {
 
     fn finish(&self, patience: Duration) {
         let is_busy = |state: &mut State| state.is_writing || !state.waiting.is_empty();
-        let _ = self.0.changed.wait_timeout_while(self.0.state(), patience, is_busy);
+        let mut state = self.0.state();
+        loop {
+            let waited = self.0.changed.wait_timeout_while(state, patience, is_busy);
+            let (now, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            // On a busy machine the thread may not have begun: that is no fault of a reader.
+            if !timeout.timed_out() || now.is_writing {
+                return;
+            }
+            state = now;
+        }
     }
 }
 
@@ -207,6 +216,29 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn what_was_said_is_written_however_late_the_thread_begins() {
+        static DROPPED: AtomicU64 = AtomicU64::new(0);
+        let shared = Shared { state: Mutex::default(), changed: Condvar::new(), dropped: &DROPPED };
+        let queue = Queue(Arc::new(shared));
+        queue.push("the last words\n".into());
+        let (reader, writer) = io::pipe().unwrap();
+        std::thread::scope(|scope| {
+            let finished = scope.spawn(|| queue.finish(Duration::from_millis(1)));
+            // It waits meanwhile, for many times its patience.
+            for _ in 0..10_000 {
+                std::thread::yield_now();
+            }
+            assert!(!finished.is_finished());
+            let late = Arc::clone(&queue.0);
+            // It lives as long as the process.
+            std::thread::spawn(move || late.write(writer));
+        });
+        let mut line = String::new();
+        BufReader::new(reader).read_line(&mut line).unwrap();
+        assert_eq!(line, "the last words\n");
     }
 
     #[test]
