@@ -58,7 +58,7 @@ impl Saving {
     ) -> ResultFile {
         let name = self.name_of(of);
         let settings = settings.iter().map(|(key, value)| format!("{key} = {value}\n"));
-        let command = std::env::args().skip(1).map(|word| shell_word(&word));
+        let command = std::env::args_os().skip(1).map(|word| shell_word(&word.to_string_lossy()));
         ResultFile {
             schema: SCHEMA.into(),
             experiment: name.clone(),
