@@ -53,7 +53,7 @@ macro_rules! media {
             ///
             /// # Errors
             /// The event, if it is one of the others that take part.
-            #[inline]
+            #[inline(always)]
             pub fn happen<P: Ranked>(
                 &mut self,
                 core: &mut Core<Event<P>>,
