@@ -107,3 +107,20 @@ pub fn tables(results: &[&ResultFile]) -> Vec<(&'static str, Columns)> {
 
 /// Below tables whose values are ranges.
 const RANGES: &str = "a..b: the smallest and the largest value over the runs\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_every_path_have_a_table() {
+        let has = |path: &TapPath| {
+            let mut tables = KINDS.iter().flat_map(|kind| kind.tables);
+            tables.any(|(of, _)| of.name() == path.name())
+        };
+        // What goes on in a host is part of another path.
+        let paths = TapPath::ALL.into_iter().filter(|path| path.name() != TapPath::HOST.name());
+        let missing: Vec<_> = paths.filter(|path| !has(path)).map(TapPath::name).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}

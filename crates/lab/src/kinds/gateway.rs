@@ -52,7 +52,7 @@ pub(super) static KIND: KindEntry = KindEntry {
     read,
     check_parts: Some(check_parts),
     keys: &KEYS,
-    tables: &[(TapPath::CAN_GATEWAY, columns::columns)],
+    tables: &[(TapPath::CAN_GATEWAY, columns::columns), (TapPath::RECEPTION, columns::columns)],
 };
 
 static KEYS: [Key; 40] = [

@@ -1,7 +1,7 @@
 //! CAN buses, with a gateway or without.
 
 use candor_causes::Ending;
-use candor_lat::Metric;
+use candor_lat::{Metric, TapPath};
 use candor_vm::BusTime;
 
 use crate::columns::{Column, Columns, Shown};
@@ -24,8 +24,11 @@ pub(super) fn columns(results: &[&ResultFile]) -> Columns {
     let mut columns = vec![Column::total("sent", |run| run.counts.sent)];
     columns
         .extend(Ending::ALL.map(|it| Column::total(it.label(), move |run| run.counts.ended(it))));
+    // A program that reads has the latency of its path.
+    let path = results.first().and_then(|run| TapPath::by_name(&run.path));
+    let metric = path.and_then(TapPath::main_metric).unwrap_or(Metric::GatewayLatency);
     columns.extend(FIGURES.map(|(head, figure)| {
-        Column::quantity(head, Shown::Duration, Quantity::Latency(Metric::GatewayLatency, figure))
+        Column::quantity(head, Shown::Duration, Quantity::Latency(metric, figure))
     }));
     if has_load {
         columns.extend(["p50", "p99", "max"].map(|figure| {
