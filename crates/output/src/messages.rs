@@ -130,6 +130,8 @@ impl Queue {
 
     fn finish(&self, patience: Duration) {
         let is_busy = |state: &mut State| state.is_writing || !state.waiting.is_empty();
+        // Without any, the thread would not get the lock.
+        let patience = patience.max(Duration::from_millis(1));
         let mut state = self.0.state();
         loop {
             let waited = self.0.changed.wait_timeout_while(state, patience, is_busy);
