@@ -13,6 +13,7 @@ use candor_gateway::plan::Planned;
 use candor_gateway::plane::PLANES;
 use candor_gateway::snapshot::{LATENCY, LatencySnapshot, PortSnapshot, RuleSnapshot};
 use candor_rules::explain::Copy;
+use candor_rules::file::STEPS;
 use candor_wire::can::Frame;
 
 use super::explain::{Fate, Met, Named, Step};
@@ -104,8 +105,9 @@ objects! {
 
     /// A step of an edit.
     Step as it {
+        // A conversion stands beside the steps; `end` is the end of a frame that has become too long.
         /// What is done
-        operation [OPERATIONS.into_iter()];
+        operation [STEPS.into_iter().chain(["convert", "end"])];
         /// The part of the frame, such as id, length or data
         field;
         /// What it was
@@ -357,21 +359,3 @@ words! {
 fn severity(name: &str) -> Severity {
     if name == Severity::Warning.name() { Severity::Warning } else { Severity::Error }
 }
-
-/// What a step may do; `end` is the end of a frame that has become too long.
-const OPERATIONS: [&str; 14] = [
-    "and",
-    "or",
-    "xor",
-    "set",
-    "crc8",
-    "xor_checksum",
-    "copy",
-    "signal",
-    "message",
-    "counter",
-    "e2e",
-    "remap",
-    "convert",
-    "end",
-];

@@ -31,7 +31,7 @@ use candor_engine::{BusIndex, Rule, Table};
 
 pub(crate) use self::bus::{INTERFACE_LEN, is_virtual_by_name};
 pub(crate) use self::edit::index_range;
-pub use self::extension::Include;
+pub use self::extension::{Include, STEPS};
 pub(crate) use self::write::show_bytes;
 pub use self::write::write;
 

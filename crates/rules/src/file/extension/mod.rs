@@ -18,6 +18,7 @@ use candor_engine::{BusIndex, Filter, Gate};
 use self::conditions::{convert, pace, payload};
 pub(super) use self::files::Files;
 pub use self::files::Include;
+pub use self::steps::STEPS;
 use self::steps::actions;
 
 /// What the steps of a rule are read with.

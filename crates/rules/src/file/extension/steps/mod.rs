@@ -83,8 +83,8 @@ enum Layout {
     Unknown,
 }
 
-/// What steps there are.
-const STEPS: [&str; 12] = [
+/// What steps an edit may have, by their keys.
+pub const STEPS: [&str; 12] = [
     "and",
     "or",
     "xor",
