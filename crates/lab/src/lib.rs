@@ -1,10 +1,11 @@
 //! Experiments: what a file says, run in a testbed, kept as results, shown in a report.
 //!
 //! ```text
-//!  experiment.toml -- campaign ----> Experiment -- testbed -+- simulate (`sim`) -+--> ResultFile
-//!  rules, profile, DBC, recording --^      |                \- vm (`vm`) --------/
-//!                                          \-- run: side by side --> DIR/results/*.json, *.csv
-//!                                                         claims <--/       \--> report: DIR/index.html
+//!  experiment.toml -- campaign ----> Experiment{kind} -- testbed -+- simulate (`sim`) -+--> ResultFile
+//!  rules, profile, DBC, recording --^ kinds: readers              |- vm       (`vm`)  -|
+//!                                                                 \- host     (`host`) /
+//!                        run: side by side --> DIR/results/*.json, *.csv
+//!                                       claims <--/       \--> report: DIR/index.html
 //! ```
 //!
 //! This crate is where the parts meet: it gives the rule engine of `candor-engine` to the hosts of
