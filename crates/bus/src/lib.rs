@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`capture`] | frames of several ports in one stream, and what each port lost |
 //! | [`select`] | which of them are wanted: patterns of the rule language |
+//! | [`criteria`] | the same of the frames of a recording, also by time, interface, group number and message |
 //! | [`mod@line`] | frames as candump writes them |
 //! | [`report`] | error reports of controllers in words |
 //! | [`outlet`] | sending so that nothing is lost in silence |
@@ -25,6 +26,7 @@
 //! Nothing here prints, and nothing knows arguments: that is the business of `candor bus`.
 
 pub mod capture;
+pub mod criteria;
 pub mod generate;
 pub mod interface;
 pub mod line;

@@ -10,12 +10,9 @@
 
 use std::fmt::Write as _;
 
-use candor_time::Instant;
-use candor_time::Nanos;
+use candor_time::{Instant, Nanos, Realtime, civil};
 use candor_wire::can::frame::{EFF_MASK, ERR_FLAG, SFF_MASK};
 use candor_wire::can::{Frame, Kind};
-
-use candor_time::Realtime;
 
 /// How the time of a frame is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,26 +112,9 @@ pub fn date(time: Instant<Realtime>) -> String {
     let micros = time.as_nanos() / 1_000;
     let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil::date(days);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}")
-}
-
-/// Year, month and day of a number of days since 1970-01-01.
-///
-/// Years are counted from March, so that the leap day is the last: then the length of months
-/// follows a straight line (153 days in five months), and 400 years have 146,097 days.
-const fn civil(days: u64) -> (u64, u64, u64) {
-    let since_march_0 = days + 719_468;
-    let (era, day_of_era) = (since_march_0 / 146_097, since_march_0 % 146_097);
-    let leap_days = day_of_era / 1_460 - day_of_era / 36_524 + day_of_era / 146_096;
-    let year_of_era = (day_of_era - leap_days) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + (month <= 2) as u64;
-    (year, month, day)
 }
 
 /// A duration in seconds with microseconds.

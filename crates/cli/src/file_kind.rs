@@ -74,9 +74,6 @@ impl FileKind {
         let file = File::open(Some(path).filter(|path| path.is_file())?).ok()?;
         file.take(HEAD_LEN).read_to_end(&mut head).ok()?;
         let shown = path.display();
-        if let Some(message) = foreign_log(self, &head) {
-            return Some(format!("{shown}: {message}"));
-        }
         let found = Self::from_head(&head).filter(|&found| found != self)?;
         Some(format!("{shown}: {}", found.advice(&shown.to_string())))
     }
@@ -123,27 +120,6 @@ fn is_table_or_key(line: &str, name: &str) -> bool {
         Some('=') => !is_table,
         _ => false,
     }
-}
-
-/// Formats of recordings that other programs write and Candor does not read, by how they begin.
-const FOREIGN_LOGS: [(&str, &[u8]); 5] = [
-    ("Vector BLF", b"LOGG"),
-    ("ASAM MDF", b"MDF "),
-    ("Vector ASC", b"date "),
-    ("PEAK TRC", b";$FILEVERSION"),
-    ("CSV", b"timestamp,"),
-];
-
-/// What to do with a recording of another program.
-fn foreign_log(wanted: FileKind, head: &[u8]) -> Option<String> {
-    if wanted != FileKind::Recording {
-        return None;
-    }
-    let (name, _) = FOREIGN_LOGS.iter().find(|(_, begins)| head.starts_with(begins))?;
-    Some(format!(
-        "this is a recording in the {name} format; convert it to a candump log with python-can: \
-         `python3 -m can.logconvert IN OUT.log`"
-    ))
 }
 
 #[cfg(test)]
@@ -196,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn recordings_of_other_programs_are_named() {
+    fn recordings_are_no_other_kind() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("drive.blf");
-        std::fs::write(&path, b"LOGG\x90\0\0\0\x05\0").unwrap();
-        let message = FileKind::Recording.mix_up(&path).unwrap();
-        assert!(message.contains("Vector BLF") && message.contains("can.logconvert"), "{message}");
+        let path = folder.path().join("drive.mf4");
+        std::fs::write(&path, b"MDF     4.10    ").unwrap();
+        assert_eq!(FileKind::Recording.mix_up(&path), None);
+        assert!(FileKind::Rules.mix_up(&path).is_some());
         assert_eq!(FileKind::Recording.mix_up(&folder.path().join("absent")), None);
         // Nothing is taken from a pipe.
         assert_eq!(FileKind::Recording.mix_up(Path::new("-")), None);

@@ -60,10 +60,11 @@ pub(crate) enum LabCommand {
     Profile(profile::Profile),
     /// Compare the results in two folders: what became slower, by how much, and where
     ///
-    /// Exits with 1 if the shortest or the median latency without load, the instructions per frame
-    /// or the lost frames are worse than --allow permits. Figures under load are shown as ranges
-    /// over their seeds and do not change the exit code. With the counts of
-    /// `candor lab profile --out`, shows in which function the difference is.
+    /// Exits with 1 if an exact figure is gone, or worse than --allow permits: in sim, and of gateways without
+    /// load in vm, the shortest and the median latency; there also the instructions per frame and the
+    /// lost frames. All other figures (under load, of other experiments in vm, in host, of real buses)
+    /// are shown as ranges over their seeds: they have no verdict and never change the exit code. With
+    /// the counts of `candor lab profile --out`, shows in which function the difference is.
     ///
     /// Example: candor lab compare before after --allow 1%
     Compare(compare::Compare),

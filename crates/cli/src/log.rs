@@ -1,12 +1,16 @@
-//! `candor log`: what a recording holds, recordings in another format, and signals decoded.
+//! `candor log`: what a recording holds, recordings in another format and parts of them, several as one, what differs
+//! between two, and signals decoded.
 //!
 //! `candor help json log` describes what `--json` prints.
 
+mod cut;
 mod decode;
+mod diff;
 mod info;
 pub(crate) mod json;
+mod merge;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use candor_diagnostics::counted;
@@ -14,15 +18,17 @@ use candor_output::say;
 use candor_recording::{
     AnyRecord, CAN2UDP, Entry, FORMATS, Format, Recording, RecordingError, Writer,
 };
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Answer;
 use crate::can_udp::CanUdpArgs;
 use crate::file_kind::FileKind;
+use crate::output::unwritable;
 use crate::overwrite::{Overwriting, refusal};
 
-/// Examine and convert recordings of CAN and Ethernet traffic
+/// Examine, convert, cut, merge and compare recordings of CAN and Ethernet traffic
 #[derive(Subcommand)]
 pub(crate) enum LogCommand {
     /// Show what a recording contains: frames, rates, bus load, and the period of each identifier and Ethernet stream
@@ -33,6 +39,26 @@ pub(crate) enum LogCommand {
     ///
     /// Example: candor log convert drive.log drive.pcapng
     Convert(ConvertArgs),
+    /// Cut a part out of a recording: by time, identifier, group number (PGN), message and interface
+    ///
+    /// A frame is kept if it meets all criteria; of several of one kind, one suffices. Ethernet frames have no identifier, PGN and
+    /// message. Exits with 1 if no frame was kept; OUT is written all the same.
+    ///
+    /// Example: candor log cut drive.log braking.log --after 10s --before 12.5s --id 0x120-0x12F
+    Cut(cut::CutArgs),
+    /// Merge recordings into one, by time
+    ///
+    /// Records with the same time come in the order of IN. Interfaces of the same name become the same interface.
+    ///
+    /// Example: candor log merge engine.blf body.log drive.pcapng --offset body.log=-1.25s
+    Merge(merge::MergeArgs),
+    /// Compare two recordings: which frames only one of them has, and how far their clocks run apart
+    ///
+    /// Frames are the same if interface, identifier, kind, flags and data are; their times may differ, and directions are not
+    /// compared. Exits with 1 if one has frames that the other has not.
+    ///
+    /// Example: candor log diff gateway.blf tester.log
+    Diff(diff::DiffArgs),
     /// Decode the signals in a recording with a DBC file
     ///
     /// Exits with 1 if the DBC file describes none of the frames.
@@ -49,20 +75,51 @@ pub(crate) struct ConvertArgs {
     /// The file to write, or - for standard output
     #[arg(value_name = "OUT")]
     output_file: PathBuf,
-    /// The format to write: candump, pcap, pcapng, or can2udp (a pcap of Ethernet with CAN frames in UDP datagrams);
-    /// default: by the extension of OUT (candump on standard output)
-    #[arg(long, value_name = "FORMAT", value_parser = parse_written)]
-    to: Option<&'static Format>,
     #[command(flatten)]
-    overwriting: Overwriting,
+    output: Output,
     #[command(flatten)]
     input: InputArgs,
 }
 
+/// How a recording is written.
 #[derive(Args)]
-struct InputArgs {
-    /// The format to read: candump, pcap or pcapng; default: detected from the contents
-    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
+pub(crate) struct Output {
+    /// The format to write; can2udp is a pcap of Ethernet with CAN frames in UDP datagrams. Default: by the extension of OUT
+    /// (candump on standard output)
+    #[arg(long, value_name = "FORMAT", value_parser = written_formats())]
+    to: Option<&'static Format>,
+    #[command(flatten)]
+    overwriting: Overwriting,
+}
+
+impl Output {
+    /// Creates a recording that is made of another one, and says what it does not keep.
+    pub(crate) fn create(&self, file: &Path, from: &Recording) -> Result<Writer, String> {
+        self.create_from(file, &[from.format()])
+    }
+
+    /// As [`Output::create`], of recordings in these formats.
+    fn create_from(&self, file: &Path, from: &[&Format]) -> Result<Writer, String> {
+        let refuse = |error: RecordingError| match error.is_existing() {
+            true => refusal(file),
+            false => explain(error),
+        };
+        let existing = self.overwriting.existing();
+        let writer = candor_recording::create(file, self.to, existing).map_err(refuse)?;
+        let format = writer.format();
+        let losses = distinct(from.iter().flat_map(|from| format.losses(from)));
+        if !losses.is_empty() {
+            let losses = losses.join(", nor ");
+            say!("note: a recording in the format {} does not keep {losses}", format.name);
+        }
+        Ok(writer)
+    }
+}
+
+#[derive(Args)]
+pub(crate) struct InputArgs {
+    /// The format to read; default: detected from the contents
+    #[arg(long, value_name = "FORMAT", value_parser = read_formats())]
     from: Option<&'static Format>,
     /// Skip malformed records and report how many there were
     #[arg(long)]
@@ -71,21 +128,39 @@ struct InputArgs {
     can_udp: CanUdpArgs,
 }
 
-fn parse_format(name: &str) -> Result<&'static Format, String> {
-    Format::by_name(name).ok_or_else(|| {
-        let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
-        format!("the formats are {}", names.join(", "))
+/// Each of the items once, where it comes first.
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+    }
+    distinct
+}
+
+/// The names of formats as values of an argument.
+fn formats(
+    formats: impl Iterator<Item = &'static Format>,
+) -> impl TypedValueParser<Value = &'static Format> {
+    let formats: Vec<_> = formats.collect();
+    let names: Vec<_> = formats.iter().map(|format| format.name).collect();
+    PossibleValuesParser::new(names).map(move |name| {
+        // The parser has refused all other names.
+        formats.iter().copied().find(|format| format.name == name).unwrap_or(FORMATS[0])
     })
 }
 
-fn parse_written(name: &str) -> Result<&'static Format, String> {
-    if name == CAN2UDP.name {
-        return Ok(CAN2UDP);
-    }
-    parse_format(name).map_err(|error| format!("{error}, {}", CAN2UDP.name))
+fn read_formats() -> impl TypedValueParser<Value = &'static Format> {
+    formats(FORMATS.iter().copied())
 }
 
-/// Runs `candor log`. The answer is no if a DBC file describes none of the frames that are to be decoded.
+fn written_formats() -> impl TypedValueParser<Value = &'static Format> {
+    formats(Format::written().chain([CAN2UDP]))
+}
+
+/// Runs `candor log`. The answer is no if a DBC file describes none of the frames that are to be decoded, if none is
+/// kept, or if two recordings differ.
 ///
 /// # Errors
 /// One sentence that names the file, the place in it, the reason and the remedy.
@@ -93,95 +168,151 @@ pub(crate) fn run(command: LogCommand) -> Answer {
     match command {
         LogCommand::Info(args) => info::run(&args).map(|()| true),
         LogCommand::Convert(args) => convert(&args).map(|()| true),
+        LogCommand::Cut(args) => cut::run(&args),
+        LogCommand::Merge(args) => merge::run(&args).map(|()| true),
+        LogCommand::Diff(args) => diff::run(&args),
         LogCommand::Decode(args) => decode::run(&args),
     }
 }
 
 fn convert(args: &ConvertArgs) -> Result<(), String> {
     let mut recording = args.input.open(&args.input_file)?;
-    let existing = args.overwriting.existing();
-    let refuse = |error: RecordingError| match error.is_existing() {
-        true => refusal(&args.output_file),
-        false => explain(error),
-    };
-    let mut writer =
-        candor_recording::create(&args.output_file, args.to, existing).map_err(refuse)?;
+    let writer = args.output.create(&args.output_file, &recording)?;
     let format = writer.format();
-    let to_stdout = args.output_file.as_os_str() == "-";
-    let progress = Progress::new(&recording, !to_stdout);
-    let Some(Converted { records, directions, ethernet_frames }) =
-        copy_records(&mut recording, &mut writer, &progress, &args.input_file)?
-    else {
-        return Ok(());
-    };
-    match writer.finish() {
-        Err(error) if error.is_broken_pipe() => return Ok(()),
-        finished => finished.map_err(explain)?,
+    let files = Files { input: &args.input_file, output: &args.output_file };
+    if let Some(copied) = write_copy(&mut recording, writer, files, |_| true)? {
+        let records = counted(copied.records, "record");
+        say!("{records}: {} -> {}", recording.format().name, format.name);
     }
-    progress.clear();
-    report_skipped(&recording);
-    if directions > 0 && !format.keeps_directions {
-        say!(
-            "note: a {} cannot store directions; records that lost their direction: {directions}",
-            format.title
-        );
-    }
-    if ethernet_frames > 0 {
-        say!(
-            "note: a {} cannot store Ethernet frames; frames left out: {ethernet_frames}; use pcapng to keep them",
-            format.title
-        );
-    }
-    let other = recording.passed_over().other_packets;
-    if other > 0 {
-        say!("note: packets of other protocols skipped: {other}");
-    }
-    let records = counted(records, "record");
-    say!("{records}: {} -> {}", recording.format().name, format.name);
     Ok(())
 }
 
-/// What was written, and what was not.
-struct Converted {
+/// What is copied to where.
+#[derive(Clone, Copy)]
+struct Files<'a> {
+    input: &'a Path,
+    output: &'a Path,
+}
+
+/// What was read and written, and what was not.
+#[derive(Default)]
+struct Copied {
+    /// The records that were read, wanted or not.
+    read: u64,
+    /// The records that were written.
     records: u64,
-    /// The records that had a direction.
+    /// Those of them that had a direction.
     directions: u64,
     /// The frames that the format cannot hold.
     ethernet_frames: u64,
 }
 
-/// Copies what the format can hold; `None` if nobody reads on.
+impl Copied {
+    /// Says what the format does not keep.
+    fn report(&self, format: &Format) {
+        let title = format.title;
+        if self.directions > 0 && !format.keeps_directions {
+            let directions = self.directions;
+            say!(
+                "note: a {title} cannot store directions; records that lost their direction: {directions}"
+            );
+        }
+        if self.ethernet_frames > 0 {
+            let frames = self.ethernet_frames;
+            say!(
+                "note: a {title} cannot store Ethernet frames; frames left out: {frames}; use pcapng to keep them"
+            );
+        }
+    }
+
+    /// Writes a record, if the format can hold it.
+    fn write(&mut self, writer: &mut Writer, entry: &Entry<'_>) -> Result<(), RecordingError> {
+        let Entry { record, interface, start_ns } = entry;
+        if let Some(start_ns) = start_ns.filter(|_| self.records == 0) {
+            writer.start(start_ns);
+        }
+        if matches!(record, AnyRecord::Ethernet(_)) && !writer.format().keeps_ethernet {
+            self.ethernet_frames += 1;
+            return Ok(());
+        }
+        writer.write_any(record, interface)?;
+        self.records += 1;
+        self.directions += u64::from(record.direction().is_some());
+        Ok(())
+    }
+}
+
+/// Writes the wanted records of a recording, and says what was lost; `None` if nobody reads on.
+fn write_copy(
+    recording: &mut Recording,
+    mut writer: Writer,
+    files: Files<'_>,
+    is_wanted: impl FnMut(&Entry<'_>) -> bool,
+) -> Result<Option<Copied>, String> {
+    let format = writer.format();
+    let progress = Progress::new(recording, files.output.as_os_str() != "-");
+    let Some(copied) = copy_records(recording, &mut writer, &progress, files.input, is_wanted)?
+    else {
+        return Ok(None);
+    };
+    match writer.finish() {
+        Err(error) if error.is_broken_pipe() => return Ok(None),
+        finished => finished.map_err(explain)?,
+    }
+    progress.clear();
+    report_skipped(recording);
+    copied.report(format);
+    let other = recording.passed_over().other_packets;
+    if other > 0 {
+        say!("note: packets of other protocols skipped: {other}");
+    }
+    Ok(Some(copied))
+}
+
+/// Copies what is wanted and the format can hold; `None` if nobody reads on.
 fn copy_records(
     recording: &mut Recording,
     writer: &mut Writer,
     progress: &Progress,
     file: &Path,
-) -> Result<Option<Converted>, String> {
-    let mut done = Converted { records: 0, directions: 0, ethernet_frames: 0 };
-    let keeps_ethernet = writer.format().keeps_ethernet;
+    mut is_wanted: impl FnMut(&Entry<'_>) -> bool,
+) -> Result<Option<Copied>, String> {
+    let mut done = Copied::default();
     while let Some(entry) = recording.next_any() {
-        let Entry { record, interface } =
-            entry.map_err(|error| explain_malformed(error, done.records, file))?;
-        if matches!(record, AnyRecord::Ethernet(_)) && !keeps_ethernet {
-            done.ethernet_frames += 1;
-            continue;
+        let entry = entry.map_err(|error| explain_malformed(error, done.read, file))?;
+        done.read += 1;
+        if is_wanted(&entry) {
+            match done.write(writer, &entry) {
+                Err(error) if error.is_broken_pipe() => return Ok(None),
+                written => written.map_err(explain)?,
+            }
         }
-        match writer.write_any(&record, interface) {
-            Err(error) if error.is_broken_pipe() => return Ok(None),
-            written => written.map_err(explain)?,
-        }
-        done.records += 1;
-        done.directions += u64::from(record.direction().is_some());
-        progress.show(recording, done.records);
+        progress.show(recording, done.read);
     }
     Ok(Some(done))
 }
 
 impl InputArgs {
-    fn open(&self, file: &Path) -> Result<Recording, String> {
+    pub(crate) fn open(&self, file: &Path) -> Result<Recording, String> {
         let recording = candor_recording::open(file, self.from)
             .map_err(|error| FileKind::Recording.mix_up(file).unwrap_or_else(|| explain(error)))?;
         Ok(recording.skip_malformed(self.skip_malformed).can_udp(self.can_udp.can_udp))
+    }
+}
+
+/// Why not all was shown.
+enum Stop {
+    /// Nobody reads it any more.
+    Reader,
+    Error(String),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::BrokenPipe => Self::Reader,
+            _ => Self::Error(unwritable(&error)),
+        }
     }
 }
 
@@ -191,14 +322,14 @@ fn explain(error: RecordingError) -> String {
 
 /// Explains an error that came after so many good records. If there were none, the file is perhaps
 /// no recording at all.
-fn explain_malformed(error: RecordingError, records: u64, file: &Path) -> String {
+pub(crate) fn explain_malformed(error: RecordingError, records: u64, file: &Path) -> String {
     if records > 0 && error.can_be_skipped() {
         return format!("{error}; or skip such records with --skip-malformed");
     }
     FileKind::Recording.mix_up(file).unwrap_or_else(|| explain(error))
 }
 
-fn report_skipped(recording: &Recording) {
+pub(crate) fn report_skipped(recording: &Recording) {
     if let Some(cut) = recording.cut() {
         say!("note: {cut}; what comes before it was read");
     }
@@ -209,29 +340,38 @@ fn report_skipped(recording: &Recording) {
 }
 
 /// A bar with the time left, for work of a second or more on a terminal.
-struct Progress(Option<ProgressBar>);
+pub(crate) struct Progress(Option<ProgressBar>);
 
 impl Progress {
     const MIN_BYTES: u64 = 64 << 20;
     const RECORDS_PER_UPDATE: u64 = 1 << 16;
 
-    fn new(recording: &Recording, may_use_terminal: bool) -> Self {
-        let len = recording.len_bytes().filter(|&len| {
+    pub(crate) fn new(recording: &Recording, may_use_terminal: bool) -> Self {
+        Self::of(recording.len_bytes(), may_use_terminal)
+    }
+
+    /// Of so many bytes in all.
+    fn of(len_bytes: Option<u64>, may_use_terminal: bool) -> Self {
+        let len = len_bytes.filter(|&len| {
             len >= Self::MIN_BYTES && io::stderr().is_terminal() && may_use_terminal
         });
         let style = ProgressStyle::with_template("{bar:40} {percent} %, {eta} left");
         Self(len.zip(style.ok()).map(|(len, style)| ProgressBar::new(len).with_style(style)))
     }
 
-    fn show(&self, recording: &Recording, records: u64) {
+    pub(crate) fn show(&self, recording: &Recording, records: u64) {
+        self.show_bytes(records, || recording.consumed_bytes());
+    }
+
+    fn show_bytes(&self, records: u64, consumed_bytes: impl FnOnce() -> u64) {
         if let Some(bar) = &self.0
             && records.is_multiple_of(Self::RECORDS_PER_UPDATE)
         {
-            bar.set_position(recording.consumed_bytes());
+            bar.set_position(consumed_bytes());
         }
     }
 
-    fn clear(&self) {
+    pub(crate) fn clear(&self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();
         }

@@ -9,11 +9,12 @@ use std::path::PathBuf;
 
 use candor_causes::Cause;
 use candor_config::quoted;
-use candor_diagnostics::noun;
-use candor_lat::result::{ResultFile, SCHEMA, Stopped};
+use candor_diagnostics::{counted, noun};
+use candor_lat::result::{MOST_LETTERS, ResultFile, SCHEMA, Stopped, file_name};
 use candor_lat::section::{Cell, Column, Row, Section, SectionKind, Sections, Shown, Unit};
 use candor_lat::{Counts, Figures, Metric, TapPath, sections};
 use candor_output::{Existing, Target};
+use candor_time::Nanos;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
@@ -42,7 +43,7 @@ pub(crate) struct Saving {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// What results are called; if there are several, what they are of stands behind it
-    #[arg(long, value_name = "NAME", default_value = LIVE, value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "NAME", default_value = LIVE, value_parser = NonEmptyStringValueParser::new(), requires = "out")]
     name: String,
 }
 
@@ -84,9 +85,10 @@ impl Saving {
 
     /// The name of the result of that, fit for a file; `""` stands for the whole.
     fn name_of(&self, of: &str) -> String {
-        let name = if of.is_empty() { self.name.clone() } else { format!("{}-{of}", self.name) };
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        name.replace(|c| !is_plain(c), "-")
+        match of {
+            "" => file_name(&self.name),
+            _ => file_name(&format!("{}-{of}", self.name)),
+        }
     }
 
     /// Refuses, before anything is measured, what could not be kept: results of these.
@@ -96,13 +98,25 @@ impl Saving {
         of: impl IntoIterator<Item = &'a str>,
     ) -> Result<(), String> {
         let Some(folder) = self.folder() else { return Ok(()) };
+        let mut files = BTreeMap::new();
+        for of in of {
+            let path = folder.join(format!("{}.json", self.name_of(of)));
+            if let Some(other) = files.insert(path.clone(), of) {
+                let [one, two] = [other, of].map(|of| if of.is_empty() { "all" } else { of });
+                return Err(format!(
+                    "{}: the results of `{one}` and `{two}` would both be this file, because names of files have \
+                     letters, digits, `.`, `_` and `-`, and at most {MOST_LETTERS} of them; give a shorter --name, or \
+                     other names",
+                    path.display()
+                ));
+            }
+        }
         let unwritable = |error| unwritable(&folder, &error, "name another folder");
         fs::create_dir_all(&folder).map_err(unwritable)?;
         // Created beside the name and, being dropped, removed again.
         Target::create(&folder.join("probe"), Existing::Replace).map_err(unwritable)?;
-        let paths = of.into_iter().map(|of| folder.join(format!("{}.json", self.name_of(of))));
         let is_kept = |path: &PathBuf| overwriting.existing() == Existing::Keep && path.exists();
-        paths.filter(is_kept).try_for_each(|path| Err(refusal(&path)))
+        files.into_keys().filter(is_kept).try_for_each(|path| Err(refusal(&path)))
     }
 
     /// The folder of results, if they are kept.
@@ -133,6 +147,37 @@ impl Saving {
 pub(crate) fn json_lines(results: &[ResultFile], saving: &Saving) -> Result<String, String> {
     let saved = |result| Saved { result, cached: false, file: saving.file(result) };
     lines(results.iter().map(saved))
+}
+
+/// How far a measurement was to go.
+#[derive(Clone, Copy)]
+pub(crate) struct Aim {
+    /// So many requests or frames.
+    pub(crate) count: Option<u64>,
+    /// So long.
+    pub(crate) time: Option<Nanos>,
+}
+
+impl Aim {
+    /// That somebody ended it before that, with as many as `done` in `time`. What has no aim has its end when somebody
+    /// ends it.
+    pub(crate) fn missed(self, done: u64, what: &str, time: Nanos) -> Option<String> {
+        let is_there = self.count.is_some_and(|count| done >= count)
+            || self.time.is_some_and(|limit| time >= limit);
+        let reached = match self {
+            _ if is_there => return None,
+            Self { count: Some(count), .. } => format!("{done} of {}", counted(count, what)),
+            Self { time: Some(limit), .. } => {
+                format!(
+                    "{} in {} of {limit}",
+                    counted(done, what),
+                    duration(time.as_nanos() as f64)
+                )
+            }
+            Self { .. } => return None,
+        };
+        Some(format!("{reached} could be measured: it was interrupted"))
+    }
 }
 
 /// What stopped frames that nothing explains.
@@ -256,5 +301,45 @@ fn shown(cell: &Cell, unit: Unit) -> String {
         (Cell::Count(count), _) => thousands(*count),
         (Cell::Number(number), _) => format!("{number:.1}"),
         (Cell::Empty, _) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_interrupted_says_how_far_it_came() {
+        let [short, long] = [1_200, 10_000].map(Nanos::from_millis);
+        let (count, time) = (Some(10_000), Some(long));
+        for (aim, done, taken, note) in [
+            (Aim { count, time: None }, 240, short, Some("240 of 10000 requests")),
+            (Aim { count, time }, 240, short, Some("240 of 10000 requests")),
+            (Aim { count: None, time }, 1, short, Some("1 request in 1.20 s of 10s")),
+            (Aim { count, time: None }, 10_000, short, None),
+            (Aim { count, time }, 240, long, None),
+            (Aim { count: None, time: None }, 240, short, None),
+        ] {
+            let expected = note.map(|it| format!("{it} could be measured: it was interrupted"));
+            assert_eq!(aim.missed(done, "request", taken), expected);
+        }
+    }
+
+    #[test]
+    fn results_that_would_be_one_file_are_refused_before_they_are_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let saving = |name: &str| Saving { out: Some(folder.path().into()), name: name.into() };
+        let prepare = |name: &str, of: &[&str]| {
+            saving(name).prepare(Overwriting::default(), of.iter().copied())
+        };
+        prepare("live", &["left", "right", ""]).unwrap();
+        for (name, of) in [("live", ["a b", "a/b"]), (&*"x".repeat(200), ["left", "right"])] {
+            let error = prepare(name, &of).unwrap_err();
+            let [one, two] = of;
+            assert!(
+                error.contains(&format!("`{one}` and `{two}` would both be this file")),
+                "{error}"
+            );
+        }
     }
 }

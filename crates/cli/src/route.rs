@@ -1,6 +1,7 @@
 //! `candor route`: rule files checked, explained, converted and compiled; gateways run, watched and asked what
 //! to do.
 
+mod apply;
 mod check;
 mod compile;
 mod convert;
@@ -40,6 +41,13 @@ pub(crate) enum RouteCommand {
     ///
     /// Example: candor route explain gateway.rules.toml powertrain 123#DEADBEEF
     Explain(explain::ExplainArgs),
+    /// Apply rules to a recording, in the time of the recording
+    ///
+    /// Writes what a gateway with these rules would have sent, each frame at the time of the one that it was made of. Exits
+    /// with 1 if the rules have errors, or if no interface of the recording is a bus of the rules.
+    ///
+    /// Example: candor route apply gateway.rules.toml drive.log sent.log --map can0=powertrain
+    Apply(apply::ApplyArgs),
     /// Convert a rule file to cangw commands, or the output of `cangw -L` to a rule file
     ///
     /// Example: cangw -L | candor route convert - gateway.rules.toml
@@ -113,6 +121,7 @@ pub(crate) fn run(command: RouteCommand) -> Answer {
     match command {
         RouteCommand::Check(args) => check::run(&args),
         RouteCommand::Explain(args) => explain::run(&args),
+        RouteCommand::Apply(args) => apply::run(&args),
         RouteCommand::Convert(args) => convert::run(&args),
         RouteCommand::Compile(args) => compile::run(&args),
         RouteCommand::Image(args) => image::run(&args),

@@ -596,7 +596,10 @@ fn can_frames_in_captures_of_ethernet_are_replayed() {
     assert_eq!(stdout, two.replace("can", "udp4858."));
     assert_eq!(scene.success("dump can0=file:written.pcap?speed=max -L"), log);
     let (code, _, stderr) = convert(&["two.log", "x.pcap", "--to", "x"]);
-    assert_eq!((code, stderr.contains("are candump, pcap, pcapng, can2udp")), (Some(2), true));
+    assert_eq!(
+        (code, stderr.contains("candump, pcap, pcapng, asc, blf, trc, can2udp")),
+        (Some(2), true)
+    );
 
     let mut bad = can2udp(&log, 4858);
     bad[24 + 78 + 16 + 42] = 7;

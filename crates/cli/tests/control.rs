@@ -311,9 +311,19 @@ fn a_gateway_ends_with_its_recordings_whatever_other_ports_do() {
     write("binary.rules.toml", rules("file:binary.log").as_bytes());
     write("none.rules.toml", rules("sim:until-end-too").as_bytes());
     let arguments = |file: &'static str| ["run", file, "--until-end", "--control", "./drive.sock"];
-    run(folder.path(), &arguments("drive.rules.toml"), 0);
+    let (summary, _) = run(folder.path(), &arguments("drive.rules.toml"), 0);
+    assert!(!summary.contains("note: "), "{summary}");
     let copy = fs::read_to_string(folder.path().join("copy.log")).unwrap();
     assert_eq!(copy.lines().count(), 5_000);
+    // Rates that ran on the clock of the machine are told, and only they.
+    let rated = rules("file:drive.log?speed=max").replacen(
+        "to = \"copy\"",
+        "to = \"copy\"\nrate = \"1/h\"",
+        1,
+    );
+    write("rated.rules.toml", rated.as_bytes());
+    let (summary, _) = run(folder.path(), &arguments("rated.rules.toml"), 0);
+    assert!(summary.contains("note: car was read with speed=max, so the rates"), "{summary}");
     // A recording that is damaged is replayed as far as that goes, and that is told.
     write("damaged.log", b"(1.0) can0 123#11\nhello\n(1.1) can0 123#22\n");
     write("damaged.rules.toml", rules("file:damaged.log?speed=max").as_bytes());

@@ -272,6 +272,7 @@ fn run_route(scene: &mut Scene) {
     scene.run("route check", "wrong.toml");
     scene.run("route explain", "drive.rules.toml car 123#1122334455667788");
     scene.run("route explain", "drive.rules.toml car 7FF#");
+    scene.run("route apply", "drive.rules.toml drive.log applied.log --map can0=car");
     let compile = scene.command("route compile drive.rules.toml -o drive.image");
     assert!({ compile }.status().unwrap().success());
     scene.run("route image", "drive.image");
@@ -354,6 +355,9 @@ fn every_line_fits_the_schema() {
     scene.run("log info", "drive.log");
     scene.run("log info", "ethernet.pcap");
     scene.run("log decode", "drive.log --dbc car.dbc");
+    fs::write(scene.path("other.log"), LOG.replace("12345678#", "12345679#")).unwrap();
+    scene.run("log diff", "drive.log other.log");
+    scene.run("log diff", "drive.log ethernet.pcap");
     run_bus(&mut scene);
     run_route(&mut scene);
     run_ping(&mut scene);
@@ -450,7 +454,8 @@ fn objects_are_found_by_type_and_by_command() {
         (&["candor lab run"], &["result"]),
         (&["frame"], &["frame", "frame", "frame", "frame"]),
         (&["bus dump frame"], &["frame"]),
-        (&["log"], &["frame", "log", "id", "stream"]),
+        (&["log"], &["frame", "only", "diff", "log", "id", "stream"]),
+        (&["log", "diff"], &["only", "diff"]),
         (&["route", "load"], &["finding", "loaded", "rejected"]),
     ] {
         assert_eq!(heads(words), found, "{words:?}");

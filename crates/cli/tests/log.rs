@@ -195,6 +195,7 @@ fn info_prints_json_lines() {
             serde_json::json!({"type": "log", "data": {
                 "file": "-",
                 "format": "candump",
+                "compression": null,
                 "frames": 2,
                 "error_reports": 0,
                 "ids": 1,
@@ -212,6 +213,7 @@ fn info_prints_json_lines() {
                 "short_frames": 0,
                 "unlisted_stream_frames": 0,
                 "other_packets": 0,
+                "start_ns": null,
                 "unlisted_frames": 0,
                 "bitrate": 500_000,
                 "data_bitrate": 2_000_000,
@@ -305,9 +307,24 @@ fn what_cannot_be_done_is_said_in_one_sentence() {
     for (arguments, message) in [
         (&["info", "no-such.log"][..], "no-such.log: cannot be read: No such file"),
         (&["info", "."], ".: cannot be read: Is a directory"),
+        (&["cut", "no-such.log", "-"], "no-such.log: cannot be read: No such file"),
+        (&["merge", "-", "no-such.log", "-", "--from", "candump"], "no-such.log: cannot be read:"),
+        (&["diff", "no-such.log", "-"], "no-such.log: cannot be read:"),
+        (&["diff", "-", "-"], "only one recording can be standard input"),
+        (&["merge", "-", "-", "a.log"], "only one recording can be standard input"),
+        (
+            &["merge", "a.log", "b.log", "c.log", "--offset", "d.log=1s"],
+            "`d.log` in --offset is none of IN; did you mean `a.log`?",
+        ),
+        (
+            &["merge", "a.log", "b.log", "c.log", "--offset", "a.log=1s", "--offset", "a.log=-1s"],
+            "--offset names `a.log` twice",
+        ),
+        (&["cut", "-", "-", "--id", "1800"], "`1800` is not a selection"),
+        (&["cut", "-", "-", "--after", "2s", "--before", "1s"], "--after must be the earlier"),
         (
             &["info", "-"],
-            "standard input: not a recording in one of the formats candump, pcap, pcapng;",
+            "standard input: not a recording in one of the formats candump, pcap, pcapng, asc, blf, trc, gvret,",
         ),
         (&["convert", "-", "x.xyz", "--from", "candump"], "x.xyz: unknown file extension"),
         (
@@ -320,9 +337,25 @@ fn what_cannot_be_done_is_said_in_one_sentence() {
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
     }
     for (arguments, message) in [
-        (&["info", "-", "--from", "mf5"][..], "the formats are candump, pcap, pcapng"),
+        (
+            &["info", "-", "--from", "mf5"][..],
+            "[possible values: candump, pcap, pcapng, asc, blf, trc, gvret,",
+        ),
         (&["info", "-", "--bitrate=-1"], "expected a bit rate"),
         (&["info", "-", "--data-bitrate", "2M"], "--bitrate"),
+        (&["diff", "a.log", "b.log", "--within", "5"], "the unit of a duration is"),
+        (&["merge", "a.log", "b.log"], "2 values required by '<IN> <IN>...'"),
+        (
+            &["merge", "a.log", "b.log", "-", "--offset", "1s"],
+            "expected IN=DURATION, such as b.log=-250ms",
+        ),
+        (
+            &["merge", "a.log", "b.log", "-", "--offset", "a.log=1"],
+            "the unit of a duration is ns, us, ms, s, min or h",
+        ),
+        (&["cut", "-", "-", "--after", "5"], "write 5s for a time after the first frame, or 5.0"),
+        (&["cut", "-", "-", "--pgn", "0xEF12"], "write 0xEF00"),
+        (&["cut", "-", "-", "--message", "Motor"], "--dbc <FILE>"),
     ] {
         let stderr = failure(arguments, "");
         assert!(stderr.contains(message), "{stderr}");
@@ -332,18 +365,31 @@ fn what_cannot_be_done_is_said_in_one_sentence() {
 #[test]
 fn nobody_reading_is_no_failure() {
     let log = LOG.lines().nth(1).unwrap().to_owned() + "\n";
-    let mut child = Command::new(env!("CARGO_BIN_EXE_candor"))
-        .args(["log", "convert", "-", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    // More than any buffer on the way; it stops reading when nobody listens.
-    let _ = child.stdin.take().unwrap().write_all(log.repeat(100_000).as_bytes());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.log").display().to_string();
+    fs::write(&empty, "").unwrap();
+    for (arguments, code) in [
+        (&["convert", "-", "-"][..], 0),
+        (&["cut", "-", "-", "--id", "0x123"], 0),
+        (&["merge", "-", &empty, "-"], 0),
+        // What was shown differs, and that is an answer.
+        (&["diff", "-", &empty, "--all"], 1),
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_candor"))
+            .arg("log")
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        // More than any buffer on the way; it stops reading when nobody listens.
+        let _ = child.stdin.take().unwrap().write_all(log.repeat(100_000).as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let ended = (output.status.code(), text(&output.stderr));
+        assert_eq!(ended, (Some(code), String::new()), "{arguments:?}");
+    }
 }
 
 #[test]
@@ -513,4 +559,255 @@ fn decode_tells_what_is_wrong() {
     fs::write(&broken, DBC.replace("VAL_ 291 Gear", "VAL_ 291 Gaer")).unwrap();
     let (_, stderr) = success(&["decode", "-", "--dbc", &broken], DRIVE);
     assert!(stderr.contains("hint: did you mean `Gear`?"), "{stderr}");
+}
+
+/// What a command prints for [`LOG`] without its malformed line.
+fn cut(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = candor(&[&["cut", "-", "-", "--skip-malformed"], arguments].concat(), LOG);
+    let stderr = text(&output.stderr);
+    let stderr = stderr.lines().filter(|line| !line.contains("malformed")).collect::<Vec<_>>();
+    (output.status.code(), text(&output.stdout), stderr.join("\n"))
+}
+
+#[test]
+fn cut_keeps_what_meets_all_criteria() {
+    let lines = |numbers: &[usize]| {
+        let lines: Vec<_> = LOG.lines().collect();
+        numbers.iter().map(|&number| format!("{}\n", lines[number - 1])).collect::<String>()
+    };
+    for (arguments, kept) in [
+        (&[][..], &[2, 3, 4, 5, 6, 7, 9][..]),
+        (&["--after", "10ms"], &[4, 5, 6, 7, 9]),
+        (&["--after", "10ms", "--before", "21ms"], &[4, 5]),
+        (&["--before", "1000000000.021"], &[2, 3, 4, 5]),
+        (&["--bus", "can1"], &[3, 7]),
+        (&["--bus", "can1", "--bus", "can0"], &[2, 3, 4, 5, 6, 7, 9]),
+        (&["--id", "0x123,0x12345678x"], &[2, 3, 4, 6]),
+        (&["--id", "any 0x12345678x", "--id", "0x7F0/0x7F0"], &[3, 7, 9]),
+        (&["--id", "!0x100-0x1FF", "--bus", "can0"], &[5, 9]),
+        (&["--pgn", "0x3400"], &[]),
+        (&["--pgn", "0x23400"], &[3, 7]),
+        (&["--pgn", "144384", "--id", "extended", "--after", "0.0"], &[3]),
+    ] {
+        let (code, stdout, stderr) = cut(arguments);
+        assert_eq!(stdout, lines(kept), "{arguments:?}");
+        let expected = format!("{} of 7 frames kept: candump -> candump", kept.len());
+        assert_eq!((code, stderr), (Some(i32::from(kept.is_empty())), expected), "{arguments:?}");
+    }
+}
+
+#[test]
+fn cut_keeps_messages_by_name() {
+    let (_folder, dbc) = dbc();
+    let by_name = |name| ["cut", "-", "-", "--dbc", &dbc, "--message", name].map(str::to_owned);
+    let words = by_name("Motor");
+    let (stdout, stderr) = success(&words.each_ref().map(String::as_str), DRIVE);
+    assert_eq!((stdout.lines().count(), stdout.contains("124#")), (3, false));
+    assert_eq!(stderr, "3 of 4 frames kept: candump -> candump\n");
+    let words = by_name("Moter");
+    assert_eq!(
+        failure(&words.each_ref().map(String::as_str), DRIVE),
+        format!("candor: no message of {dbc} is called `Moter`; did you mean `Motor`?\n")
+    );
+}
+
+#[test]
+fn a_cut_with_nothing_in_it_is_a_recording_and_the_answer_is_no() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none.pcapng").display().to_string();
+    let output = candor(&["cut", "-", &path, "--bus", "can3", "--bus", "lin"], DRIVE);
+    let stderr = text(&output.stderr);
+    let expected = "\
+note: no frame is of interface `can3`; did you mean `can0`?
+note: no frame is of interface `lin`; there are those of `can0` and `can1`
+0 of 4 frames kept: candump -> pcapng
+";
+    assert_eq!((output.status.code(), stderr.as_str()), (Some(1), expected));
+    let (_, stderr) = success(&["info", &path], "");
+    assert_eq!(stderr, format!("note: {path}: the recording has no frames\n"));
+}
+
+#[test]
+fn ethernet_frames_are_cut_by_time_and_interface_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let [capture, part] = ["a.pcap", "a.pcapng"].map(path);
+    fs::write(&capture, ethernet()).unwrap();
+    for (arguments, kept) in [
+        (&[][..], 3),
+        (&["--bus", "eth0", "--after", "1ms"], 2),
+        (&["--bus", "can0"], 0),
+        (&["--id", "!0x123"], 0),
+        (&["--pgn", "61444"], 0),
+    ] {
+        let words = [&["cut", &capture, &part, "--force"], arguments].concat();
+        let output = candor(&words, "");
+        let stderr = text(&output.stderr);
+        let expected = format!("{kept} of 3 frames kept: pcap -> pcapng\n");
+        assert!(stderr.ends_with(&expected), "{arguments:?}: {stderr}");
+        assert_eq!(output.status.code(), Some(i32::from(kept == 0)), "{arguments:?}");
+    }
+}
+
+#[test]
+fn merge_is_by_time_and_shifts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let [a, b, blf] = ["a.log", "b.log", "b.blf"].map(path);
+    fs::write(&a, "(5.000000) can0 111#\n(7.000000) can0 112#\n(6.000000) can0 113#\n").unwrap();
+    fs::write(&b, "(1.000000) can0 221#\n(2.000000) can1 222#\n(9.500000) can1 223# T\n").unwrap();
+    success(&["convert", &b, &blf], "");
+    let later = format!("{blf}=+4s");
+    let (stdout, stderr) = success(&["merge", &a, &blf, "-", "--offset", &later], "");
+    let expected = "\
+(0000000005.000000) can0 111#
+(0000000005.000000) can0 221# R
+(0000000006.000000) can1 222# R
+(0000000007.000000) can0 112#
+(0000000006.000000) can0 113#
+(0000000013.500000) can1 223# T
+";
+    assert_eq!(stdout, expected);
+    let expected = format!(
+        "note: {a}: 1 record stamped earlier than the one before; they stay behind it, so OUT goes \
+         back in time there, too\n\
+         6 records of 2 recordings: candump, blf -> candump\n"
+    );
+    assert_eq!(stderr, expected);
+    // The order of IN is that of records with one time; a recording may be standard input.
+    let log = fs::read_to_string(&a).unwrap();
+    let (stdout, _) = success(&["merge", &b, "-", "-", "--offset", "-=-4s"], &log);
+    assert!(stdout.starts_with("(0000000001.000000) can0 221#\n(0000000001.000000) can0 111#\n"));
+
+    let earlier = format!("{b}=-1500ms");
+    let stderr = failure(&["merge", &a, &b, "-", "--offset", &earlier], "");
+    assert_eq!(
+        stderr,
+        format!(
+            "candor: {b}: record 1, stamped 1.000000000 s, would be before 0 if shifted by \
+             -1.500000000 s; shift it by less\n"
+        )
+    );
+}
+
+#[test]
+fn merged_ethernet_frames_are_kept_where_they_can_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let [capture, log, merged] = ["a.pcap", "a.log", "a.pcapng"].map(path);
+    fs::write(&capture, ethernet()).unwrap();
+    fs::write(&log, "(1000000000.0015) can0 123#\n").unwrap();
+    let (_, stderr) = success(&["merge", &capture, &log, &merged], "");
+    assert_eq!(stderr, "4 records of 2 recordings: pcap, candump -> pcapng\n");
+    let (stdout, _) = success(&["info", &merged, "--json"], "");
+    let line: serde_json::Value = serde_json::from_str(stdout.lines().next().unwrap()).unwrap();
+    let counts =
+        ["frames", "ethernet_frames", "out_of_order"].map(|key| line["data"][key].as_u64());
+    assert_eq!(counts, [Some(1), Some(3), Some(0)]);
+    let (stdout, stderr) = success(&["merge", &capture, &log, "-"], "");
+    assert_eq!(stdout, "(1000000000.001500) can0 123#\n");
+    assert!(
+        stderr.contains("frames left out: 3; use pcapng to keep them\n1 record of 2"),
+        "{stderr}"
+    );
+}
+
+/// Two hundred frames of two interfaces, 10 ms apart.
+fn even() -> Vec<String> {
+    let frame = |n: u32| {
+        let data = if n.is_multiple_of(2) { n } else { 0 };
+        format!("({}.{:02}0000) can{} 12{}#{data:08X}", 100 + n / 100, n % 100, n % 2, n % 4)
+    };
+    (0..200).map(frame).collect()
+}
+
+#[test]
+fn diff_finds_what_is_missing_and_how_clocks_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let [a, b, same] = ["a.log", "b.log", "same.blf"].map(path);
+    let lines = even();
+    fs::write(&a, lines.join("\n") + "\n").unwrap();
+    // The clock of B is 7 s ahead and gains 1 ms per second.
+    let stamped = |(n, line): (usize, &String)| {
+        let time_us = 107_000_000 + n * 10_010;
+        let (_, rest) = line.split_once(' ').unwrap();
+        format!("({}.{:06}) {rest}\n", time_us / 1_000_000, time_us % 1_000_000)
+    };
+    let is_kept = |(n, _): &(usize, &String)| ![3, 50, 51].contains(n);
+    let other: String = lines.iter().enumerate().filter(is_kept).map(stamped).collect();
+    fs::write(&b, other + "(110.0) can0 7FF#\n").unwrap();
+
+    let output = candor(&["diff", &a, &b], "");
+    let expected = format!(
+        "\
+only in      frame
+A                4  (0000000100.030000) can1 123#00000000
+A               51  (0000000100.500000) can0 122#00000032
+A               52  (0000000100.510000) can1 123#00000000
+B              198  (0000000110.000000) can0 7FF#
+
+frames in both                                  197
+only in A, {a} 3
+only in B, {b} 1
+offset of B at the first common frame   7.000000000 s
+offset of B at the last common frame    7.001990000 s
+drift of B                               1000.000 ppm
+largest deviation from that line                 0 ns
+"
+    );
+    let squeezed = |text: &str| {
+        text.lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+    };
+    let stdout = text(&output.stdout);
+    assert_eq!(squeezed(&stdout), squeezed(&expected), "{stdout}");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), String::new()));
+
+    success(&["convert", &a, &same], "");
+    let (stdout, stderr) = success(&["diff", &a, &same], "");
+    assert!(stdout.starts_with("frames in both "), "{stdout}");
+    assert_eq!(
+        stderr,
+        "note: candump and blf do not name interfaces alike; they are not compared\n"
+    );
+}
+
+#[test]
+fn diff_shows_the_first_frames_or_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = folder.path().join("a.log").display().to_string();
+    fs::write(&a, even().join("\n") + "\n").unwrap();
+    for (arguments, lines) in [(&[][..], 1 + 10 + 1 + 1 + 3), (&["--all"], 1 + 200 + 1 + 3)] {
+        let output = candor(&[&["diff", &a, "-", "--from", "candump"], arguments].concat(), "");
+        assert_eq!(output.status.code(), Some(1));
+        let stdout = text(&output.stdout);
+        assert_eq!(stdout.lines().count(), lines, "{stdout}");
+        assert_eq!(stdout.contains("\n(--all shows 190 more)\n"), arguments.is_empty());
+        assert!(text(&output.stderr).contains("--offset says otherwise"));
+    }
+    let output = candor(&["diff", &a, "-", "--from", "candump", "--json"], "");
+    let stdout = text(&output.stdout);
+    let last: serde_json::Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((stdout.lines().count(), &last["type"]), (11, &"diff".into()));
+    let facts = ["both", "only_a", "only_b", "drift_ppm"].map(|key| last["data"][key].clone());
+    assert_eq!(facts, [0.into(), 200.into(), 0.into(), serde_json::Value::Null]);
+}
+
+#[test]
+fn diff_compares_interfaces_unless_told_otherwise() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = ["a.log", "b.log"].map(|name| folder.path().join(name).display().to_string());
+    fs::write(&a, "(1.0) can0 123#11 R\n(2.0) can0 124#\n").unwrap();
+    fs::write(&b, "(1.0) can1 123#11 T\n(2.2) can1 124#\n").unwrap();
+    for (arguments, code) in [
+        (&["--any-bus"][..], 0),
+        (&["--any-bus", "--offset", "-50ms", "--within", "250ms"], 0),
+        (&["--any-bus", "--offset", "0", "--within", "100ms"], 1),
+        (&[], 1),
+    ] {
+        let output = candor(&[&["diff", &a, &b], arguments].concat(), "");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stdout));
+    }
 }

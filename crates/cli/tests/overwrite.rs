@@ -22,6 +22,8 @@ const WRITERS: &[(&str, &str)] = &[
     ("bus record can0=file:drive.log?speed=max -o there.log --split 1M", "there-0001.log"),
     ("bus dump can0=file:drive.log?speed=max --log there.log", "there.log"),
     ("log convert drive.log there.pcapng", "there.pcapng"),
+    ("log cut drive.log there.pcapng", "there.pcapng"),
+    ("log merge drive.log drive.log there.pcapng", "there.pcapng"),
     ("route convert rules.toml there.sh", "there.sh"),
     ("route compile rules.toml -o there.image", "there.image"),
     ("lab run experiment.toml --out there", "there/index.html"),

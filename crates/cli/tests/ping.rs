@@ -165,6 +165,7 @@ fn what_cannot_be_is_refused_with_the_reason() {
         (&["--csv", "/no/such/folder/a.csv"], "/no/such/folder/a.csv: "),
         (&["--out", "/dev/null/a"], "/dev/null/a/results: cannot be written"),
         (&["--out", "a", "--name", ""], "--name"),
+        (&["--name", "x"], "--out <DIR>"),
         (&["--pong", "file:no-such.log"], "no-such.log"),
     ] {
         let (code, out, error) = run(&[&["ping", &port][..], args].concat());
@@ -241,4 +242,56 @@ fn results_are_kept_for_report_comparison_and_claims() {
         assert!(code == Some(0) && said.contains(expected), "{args:?}: {said}");
     }
     assert!(folder.path().join("after/index.html").is_file());
+}
+
+#[test]
+fn names_of_results_are_fit_for_files_that_everybody_sees() {
+    let port = bus("names");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    let long = "x".repeat(300);
+    for name in [&long, "../up", ".hidden"] {
+        let args = ["ping", &port, "--pong", &port, "--count", "2", "--period", "1ms"];
+        let (code, _, error) = run(&[&args[..], &["--out", &out, "--name", name]].concat());
+        assert_eq!(code, Some(0), "{name}: {error}");
+    }
+    let files = std::fs::read_dir(folder.path().join("results")).unwrap();
+    let mut files: Vec<_> =
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    files.sort();
+    assert_eq!(files, ["hidden.json", "up.json", &format!("{}.json", "x".repeat(120))]);
+    // Several pings with such a name would all be one file: that is said before anything is sent.
+    let args = ["ping", &port, "--pings", "2", "--out", &out, "--name", &long];
+    let (code, _, error) = run(&args);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("`077` and `079` would both be this file"), "{error}");
+    assert!(error.contains("give a shorter --name") && !error.contains("ping sim"), "{error}");
+}
+
+#[test]
+fn an_interrupted_result_says_how_far_it_came() {
+    let port = bus("interrupted");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    let args = ["ping", &port, "--pong", &port, "--count", "10000", "--period", "2ms"];
+    let args = [&args[..], &["--interval", "50ms", "--out", &out]].concat();
+    for signal in ["-INT", "-TERM"] {
+        let mut child = candor(&[&args[..], &["--name", &signal[1..]]].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // The head, and the first interval.
+        lines.nth(1).unwrap().unwrap();
+        Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        let rest = lines.map_while(Result::ok).count();
+        child.wait().unwrap();
+        assert!(rest > 0, "{signal}: nothing was said at the end");
+        let file = folder.path().join(format!("results/{}.json", &signal[1..]));
+        let result: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        let sent = &result["counts"]["sent"];
+        let note = format!("{sent} of 10000 requests could be measured: it was interrupted");
+        assert_eq!(result["notes"], serde_json::json!([note]), "{signal}");
+    }
 }

@@ -389,3 +389,88 @@ fn errors_are_one_sentence_with_a_remedy() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("byte 11 is not UTF-8"));
 }
+
+/// Rules and a recording in a folder; runs `route apply` there.
+#[track_caller]
+fn apply(log: &str, arguments: &[&str], code: i32) -> (String, String, Option<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(path("drive.rules.toml"), RULES).unwrap();
+    fs::write(path("in.log"), log).unwrap();
+    let files = [path("drive.rules.toml"), path("in.log"), path("out.log")];
+    let mut all = vec!["apply"];
+    all.extend(files.iter().map(String::as_str));
+    all.extend(arguments);
+    let (stdout, stderr) = run(&all, "", code);
+    assert_eq!(
+        fs::read_dir(folder.path())
+            .unwrap()
+            .filter(|it| { it.as_ref().unwrap().file_name().to_string_lossy().ends_with(".part") })
+            .count(),
+        0
+    );
+    (stdout, stderr, fs::read_to_string(path("out.log")).ok())
+}
+
+#[test]
+fn rules_are_applied_to_a_recording() {
+    let log = "(2.000000) can0 201#0102030405\n(1.500000) can0 202#11\n(3.000000) can1 201#01\n\
+               (4.000000) can7 123#\n(5.000000) can0 20000080#00\n";
+    let (stdout, stderr, out) = apply(log, &[], 0);
+    let copies = "(0000000002.000000) can1 321#010203\n(0000000001.500000) can1 202#11\n";
+    let out = out.unwrap();
+    // The checksum of the first copy is at its end.
+    let (first, second) = out.split_once('\n').unwrap();
+    assert!(first.starts_with("(0000000002.000000) can1 321#0102"), "{out}");
+    assert_eq!(second, copies.split_once('\n').unwrap().1);
+    let row = |name: &str| stdout.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    let cells = |name: &str| row(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(cells("powertrain")[1..6], ["3", "2", "1", "0", "0"]);
+    assert_eq!(cells("body")[1..6], ["1", "0", "1", "0", "2"]);
+    for note in [
+        "note: 1 frame on can7, which is no bus of the rules; say which with --map can7=BUS (one of powertrain, body)\n",
+        "note: 1 frame stamped earlier than one before; rules saw them at the time of that one\n",
+        "5 frames of 3 interfaces -> 2 frames\n",
+    ] {
+        assert!(stderr.contains(note), "{stderr}");
+    }
+
+    // The names of the recording are those of the output.
+    let (.., out) = apply(
+        "(1.000000) drive 202#11\n",
+        &["--map", "drive=powertrain", "--map", "lights=body"],
+        0,
+    );
+    assert_eq!(out.unwrap(), "(0000000001.000000) lights 202#11\n");
+    // A bus that is no interface of the recording is the answer no.
+    let (_, stderr, out) = apply("(1.000000) drive 202#11\n", &[], 1);
+    assert!(stderr.contains("--map drive=BUS") && out.unwrap().is_empty(), "{stderr}");
+}
+
+#[test]
+fn what_cannot_be_applied_leaves_nothing() {
+    for (log, arguments, message) in [
+        ("(1.000000) can0 123#1\n", &[][..], ":1:22: a data byte needs two hex digits"),
+        ("(1.000000) can0 123#\n", &["--map", "can0"], "expected INTERFACE=BUS"),
+        (
+            "(1.000000) can0 123#\n",
+            &["--map", "can0=body", "--map", "can0=powertrain"],
+            "--map gives can0 two buses",
+        ),
+        (
+            "(1.000000) can0 123#\n",
+            &["--map", "can0=bdy"],
+            "unknown bus `bdy` in --map; did you mean `body`?",
+        ),
+        (
+            "(2.000000) can0 123#\n(1.000000) can0 123#\n",
+            &["--to", "asc"],
+            "a frame at 1.000000000 s is before the first one",
+        ),
+    ] {
+        let (_, stderr, out) = apply(log, arguments, 2);
+        assert!(stderr.contains(message) && out.is_none(), "{stderr}");
+    }
+    let (stdout, _, out) = apply("(1.000000) can0 123#\n", &["--json"], 0);
+    assert!(out.is_some() && stdout.lines().all(|line| line.starts_with('{')));
+}

@@ -167,7 +167,11 @@ impl Reader<'_, '_> {
             DeValue::Integer(number) => {
                 match i64::from_str_radix(number.as_str(), number.radix()) {
                     Ok(number) => Data::Integer(number),
-                    Err(_) => self.unreadable(&origin, "the integer has more than 64 bits"),
+                    Err(_) => {
+                        let (least, most) = (i64::MIN, i64::MAX);
+                        let message = format!("the integer is not from {least} to {most}");
+                        self.unreadable(&origin, &message)
+                    }
                 }
             }
             DeValue::Float(number) => match number.as_str().parse() {
@@ -264,7 +268,7 @@ mod tests {
                 "t:2:4: error: the value is missing",
                 "t:4:1: error: `c` is written twice",
                 "t:5:5: error: a date or time is not possible here",
-                "t:6:5: error: the integer has more than 64 bits",
+                "t:6:5: error: the integer is not from -9223372036854775808 to 9223372036854775807",
                 "t:7:5: error: not a value: invalid hexadecimal number",
                 "t:8:5: error: not a value: invalid basic string, expected `\"`",
             ]

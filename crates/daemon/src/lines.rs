@@ -4,6 +4,7 @@
 //! one request at a time, and the event loop goes on. Requests that take long have another thread ([`THREADS`]). A client that does not take an answer in time is
 //! disconnected; so is one that watches nothing and asks nothing for a long time.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -227,13 +228,23 @@ impl<P: Protocol> Session<P> {
         self.send(&news).await
     }
 
-    /// What the program says, outside of the event loop; nothing if it panics.
+    /// What the program says, outside of the event loop. If it panics, or there is no thread for it (where memory or threads are
+    /// limited, tokio panics then), the client is told and disconnected.
     async fn ask<T: Send + 'static>(
-        &self,
+        &mut self,
         question: impl FnOnce(&P) -> T + Send + 'static,
     ) -> Option<T> {
         let protocol = Arc::clone(&self.protocol);
-        tokio::task::spawn_blocking(move || question(&protocol)).await.ok()
+        let asked = || tokio::task::spawn_blocking(move || question(&protocol));
+        let said = match catch_unwind(AssertUnwindSafe(asked)) {
+            Ok(asked) => asked.await.ok(),
+            Err(_) => None,
+        };
+        if said.is_none() {
+            let reason = "there is no thread or no memory for an answer; raise the limits of the process (`ulimit -v`, `-u`)";
+            self.refuse(reason.to_owned()).await?;
+        }
+        said
     }
 
     async fn refuse(&mut self, message: String) -> Option<()> {

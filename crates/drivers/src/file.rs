@@ -106,7 +106,7 @@ fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
             .with_remedy("remove loop=true"));
     }
     if wanted.transmitter {
-        candor_recording::format_of_name(address.place())
+        candor_recording::growing_format_of_name(address.place())
             .map_err(|error| failure(&name, &error))?;
     }
     Ok(())

@@ -1,9 +1,10 @@
 //! [`Pattern`]: which topics are wanted.
 
 use candor_wire::can::Id;
+use candor_wire::can::frame::group_number;
 use wildmatch::WildMatch;
 
-use crate::topic::{Topic, group_number, word};
+use crate::topic::{Topic, word};
 
 /// Which topics are wanted.
 #[derive(Clone, Debug, PartialEq)]

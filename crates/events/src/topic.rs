@@ -95,11 +95,3 @@ pub(crate) fn word(id: Id) -> u32 {
         Id::Extended(id) => id.as_raw() | EFF_FLAG,
     }
 }
-
-/// The group number (PGN) of an extended identifier, SAE J1939-21: without priority and source, and without the
-/// destination that numbers below 0xF000 have in their last byte.
-pub(crate) fn group_number(id: Id) -> Option<u32> {
-    let Id::Extended(id) = id else { return None };
-    let group = id.as_raw() >> 8 & 0x3_FFFF;
-    Some(if group >> 8 & 0xFF < 0xF0 { group & 0x3_FF00 } else { group })
-}

@@ -15,6 +15,7 @@
 //! | [`snapshot`] | what a gateway tells about itself: plain data |
 //! | [`control`] | the socket by which it is asked and changed |
 //! | [`metrics`] | the same for Prometheus |
+//! | [`offline`] | rules applied to recorded frames |
 
 #[cfg(feature = "daemon")]
 pub mod control;
@@ -23,6 +24,8 @@ mod gateway;
 mod lock;
 #[cfg(feature = "daemon")]
 pub mod metrics;
+#[cfg(feature = "daemon")]
+pub mod offline;
 pub mod plan;
 pub mod plane;
 #[cfg(feature = "daemon")]

@@ -7,7 +7,7 @@
 mod effect;
 mod hidden;
 mod leaves;
-pub(crate) mod matrix;
+mod matrix;
 mod options;
 mod seeds;
 
@@ -75,6 +75,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     }
     let variants = table.remove("experiment");
     let matrix = table.remove("matrix");
+    let matrices = matrix::all(variants.as_ref(), matrix.as_ref());
     let claims = crate::claims::read(table.remove("claim").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
     let drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
@@ -114,6 +115,13 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         return Err(Error::Findings(findings));
     }
     options.require_effect(&experiments)?;
+    // What the command line leaves out or changes may be what an axis is for.
+    if options.leave_the_file_as_it_is() {
+        effect::require_axes(options.kinds, &matrices, &experiments, &findings);
+        if findings.has_errors() {
+            return Err(Error::Findings(findings));
+        }
+    }
     let frames =
         experiments.iter().map(|it| it.kind.frames_at_most(it.count)).fold(0, u64::saturating_add);
     let is_too_many = frames > MOST_LINES;

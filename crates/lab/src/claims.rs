@@ -29,11 +29,14 @@ use candor_diagnostics::{Findings, Origin, did_you_mean};
 
 use crate::experiment::{Experiment, Testbed};
 use crate::group::Range;
-use crate::quantity::{Quantity, Unit};
+use crate::quantity::{self, Quantity, Unit};
 use crate::result::{ResultFile, is_loaded};
 
 /// Seeds from which on a claim about chance has a verdict.
 const ENOUGH_SEEDS: usize = 3;
+
+/// A value that exceeds a bound by so small a part of itself is the bound.
+const ROUNDING: f64 = 1e-12;
 
 /// Experiments that a hint names at most.
 const MOST_NAMES: usize = 10;
@@ -129,7 +132,8 @@ impl Term {
     /// # Errors
     /// What is wrong, and a hint.
     fn parse(text: &str, origin: &Origin) -> Result<Self, (String, Option<String>)> {
-        let words: Vec<_> = text.split_whitespace().collect();
+        let words = quantity::words(text);
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
         let (experiment, words_of_quantity) = words.split_first().unwrap_or((&"", &[]));
         let quantity = Quantity::parse(words_of_quantity)?.ok_or_else(|| {
             let expected = "write `EXPERIMENT METRIC FIGURE`, such as `simple gateway_latency min`, \
@@ -137,7 +141,8 @@ impl Term {
                             max`, or `EXPERIMENT lost_percent`";
             (expected.to_owned(), None)
         })?;
-        let (experiment, text) = ((*experiment).to_owned(), words.join(" "));
+        let (experiment, text) =
+            ((*experiment).to_owned(), text.split_whitespace().collect::<Vec<_>>().join(" "));
         Ok(Self { experiment, quantity, text, origin: origin.clone() })
     }
 
@@ -164,7 +169,10 @@ impl Term {
         let Self { experiment, text, .. } = self;
         Some(match runs.as_slice() {
             [] => format!("there is no result of `{experiment}`"),
-            _ => format!("the results have no `{text}`"),
+            [first, ..] => match self.quantity.why_no_row(first) {
+                Some(reason) => format!("the results have no `{text}`: {reason}"),
+                None => format!("the results have no `{text}`"),
+            },
         })
     }
 
@@ -231,8 +239,10 @@ impl Claim {
     /// Whether a value is within the bounds.
     #[must_use]
     pub fn holds(&self, value: f64) -> bool {
-        self.at_least.is_none_or(|least| value >= least)
-            && self.at_most.is_none_or(|most| value <= most)
+        // Sums of numbers that no binary number is are off by their last digits.
+        let rounding = value.abs() * ROUNDING;
+        self.at_least.is_none_or(|least| value + rounding >= least)
+            && self.at_most.is_none_or(|most| value - rounding <= most)
     }
 
     /// How many frames its experiment sent, in each run.

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!  before: results, profiles --+                +--> figures   exact: min, p50, instructions, lost
-//!                              +-- pairing -----+--> ranges    under load: over the seeds
+//!                              +-- pairing -----+--> ranges    over the seeds, no verdict
 //!  after:  results, profiles --+   by settings  +--> functions instructions per frame
 //! ```
 //!
-//! Without load the shortest and the median latency of a `vm` experiment are exact: they change only
+//! The shortest and the median latency are exact in `sim`, and of gateways without load in `vm`: they change only
 //! if the path of a frame changes. Which frames meet a timer interrupt or the load is chance, so
 //! everything else is shown as a range over seeds, and no verdict comes from it.
 
@@ -55,7 +55,7 @@ pub struct Comparison {
     pub pairs: usize,
     /// Exact figures.
     pub figures: Vec<Figure>,
-    /// Figures under load, over the seeds.
+    /// Figures that are not exact, over the seeds.
     pub ranges: Vec<Ranges>,
     /// Instructions of all functions of an experiment, then by function, largest difference first.
     pub functions: Vec<FunctionChange>,
@@ -63,7 +63,9 @@ pub struct Comparison {
     pub only_before: Vec<String>,
     /// Experiments after that have no partner before.
     pub only_after: Vec<String>,
-    /// What makes the sides less comparable.
+    /// Exact figures that were there before and are not after.
+    pub gone: Vec<String>,
+    /// What makes the sides less comparable, and counts of frames that differ.
     pub notes: Vec<String>,
 }
 
@@ -101,7 +103,14 @@ pub fn compare(before: &Side, after: &Side) -> Comparison {
         match old.runs.iter().chain(&new.runs).any(is_chance) {
             true => comparison.ranges.extend(figures::ranges(old, new)),
             false => match figures::exact(old, new) {
-                Some(figures) => comparison.figures.extend(figures),
+                Some(figures) => {
+                    if figures.iter().all(|figure| figure.metric.is_none()) {
+                        comparison.ranges.extend(figures::latency_ranges(old, new));
+                    }
+                    comparison.figures.extend(figures);
+                    comparison.gone.extend(figures::gone(old, new));
+                    comparison.notes.extend(figures::counts(old, new));
+                }
                 None => comparison.notes.push(format!(
                     "{}: the two sides ran with different seeds, so no figure is compared",
                     new.name

@@ -11,8 +11,9 @@
 //! | `ROW COLUMN` | its unit | a value of a row, such as `server cpu_per_event`; `all` for the sum of all rows |
 //! | `ROW COLUMN FIGURE` | ns | the same, such as `EngineSpeed response_time max` |
 //!
-//! `ROW` is what the first column has; `BUS.ROW` if several buses have a message of this name. A section without several
-//! rows goes by its own name, such as `unmarked residual p50`.
+//! `ROW` is what the first column has, in quotes if it has blanks: `"rule 1" lost`. If several rows have it, a word of another
+//! column stands before it: `can0.EngineSpeed` of the bus `can0`, `c.both` of the rule `both` to the bus `c`. A section without
+//! several rows goes by its own name, such as `unmarked residual p50`.
 
 use candor_causes::Ending;
 use candor_diagnostics::did_you_mean;
@@ -122,6 +123,31 @@ impl Quantity {
         }
     }
 
+    /// Why a result says nothing about a row, and which rows there are; `None` if that is not the reason.
+    pub(crate) fn why_no_row(&self, result: &ResultFile) -> Option<String> {
+        let Self::Cell { row: Some(name), word, .. } = self else { return None };
+        let kind = sections::ALL.iter().find(|kind| {
+            kind.column(word).is_some()
+                && matches!(result.sections.get(kind), Some(Section::Rows(_)))
+        })?;
+        let rows = result.sections.rows(kind);
+        let first = kind.columns.first()?.key;
+        let label = |row: &Row| text(row, first).unwrap_or_default().to_owned();
+        match &named(kind, rows, name)[..] {
+            [] if name != ALL_ROWS => {
+                let names: Vec<_> = rows.iter().map(label).collect();
+                Some(match did_you_mean(name, names.iter().map(String::as_str)) {
+                    Some(meant) => format!("no row is called `{name}`; did you mean `{meant}`?"),
+                    None => format!("no row is called `{name}`; there are {}", names.join(", ")),
+                })
+            }
+            [_, _, ..] => Some(format!(
+                "several rows are called `{name}`; write a word of another of their columns before it, as in `WORD.{name}`"
+            )),
+            _ => None,
+        }
+    }
+
     /// What a result says; `None` if it says nothing.
     #[must_use]
     pub fn of(&self, result: &ResultFile) -> Option<f64> {
@@ -143,7 +169,10 @@ impl Quantity {
                     (Section::One(only), None) => value(only),
                     (Section::One(only), Some(name)) if name == kind.key => value(only),
                     (Section::Rows(rows), Some(ALL_ROWS)) => rows.iter().map(value).sum(),
-                    (Section::Rows(rows), Some(name)) => value(named(kind, rows, name)?),
+                    (Section::Rows(rows), Some(name)) => match named(kind, rows, name)[..] {
+                        [row] => value(row),
+                        _ => None,
+                    },
                     _ => None,
                 }
             }),
@@ -153,21 +182,40 @@ impl Quantity {
 
 /// What a result says to the words of a [`Quantity`].
 #[must_use]
-pub fn value(result: &ResultFile, words: &str) -> Option<f64> {
-    let words: Vec<_> = words.split_whitespace().collect();
-    Quantity::of_words(&words)?.of(result)
+pub fn value(result: &ResultFile, text: &str) -> Option<f64> {
+    let words = words(text);
+    Quantity::of_words(&words.iter().map(String::as_str).collect::<Vec<_>>())?.of(result)
 }
 
-/// The row of that name, or of `BUS.NAME`.
-fn named<'a>(kind: &SectionKind, rows: &'a [Row], name: &str) -> Option<&'a Row> {
-    let text = |row: &'a Row, key: &str| row.get(key).and_then(Cell::text);
-    rows.iter().find(|row| {
-        let own = text(row, kind.columns[0].key);
-        own == Some(name)
-            || text(row, "bus").is_some_and(|bus| {
-                name.strip_prefix(bus).and_then(|rest| rest.strip_prefix('.')) == own
+/// The words of a text; what stands in quotes is one of them.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (place, part) in text.split('"').enumerate() {
+        match place % 2 {
+            0 => words.extend(part.split_whitespace().map(str::to_owned)),
+            _ => words.push(part.to_owned()),
+        }
+    }
+    words
+}
+
+fn text<'a>(row: &'a Row, key: &str) -> Option<&'a str> {
+    row.get(key).and_then(Cell::text)
+}
+
+/// The rows of that name, or of `WORD.NAME` with a word of another column.
+fn named<'a>(kind: &SectionKind, rows: &'a [Row], name: &str) -> Vec<&'a Row> {
+    let Some((first, others)) = kind.columns.split_first() else { return Vec::new() };
+    let is_named = |row: &&Row| {
+        let own = text(row, first.key);
+        let is_qualified = |column: &Column| {
+            text(row, column.key).is_some_and(|word| {
+                name.strip_prefix(word).and_then(|rest| rest.strip_prefix('.')) == own
             })
-    })
+        };
+        own == Some(name) || own.is_some() && others.iter().any(is_qualified)
+    };
+    rows.iter().filter(is_named).collect()
 }
 
 /// The first column that claims call so; claims are about no words.
@@ -214,6 +262,41 @@ mod tests {
     fn value(row: Option<&str>, word: &'static str, figure: Option<&'static str>) -> Quantity {
         let row = row.map(str::to_owned);
         Quantity::Cell { row, word, unit: Unit::Nanoseconds, figure }
+    }
+
+    #[test]
+    fn rows_are_found_by_their_names_and_by_words_of_other_columns() {
+        let row = |rule: &str, to: &str, lost: u64| {
+            let counts = [0, 0, lost].map(Cell::from);
+            let [handled, refused, lost] = counts;
+            sections::RULES.row([
+                rule.to_owned().into(),
+                to.to_owned().into(),
+                handled,
+                refused,
+                lost,
+            ])
+        };
+        let rows = vec![row("both", "b", 0), row("both", "c", 296), row("rule 1", "b", 7)];
+        let mut result = crate::report::tests::three_frames();
+        result.sections = result.sections.with(&sections::RULES, rows);
+        for (text, expected, reason) in [
+            ("b.both lost", Some(0.0), None),
+            ("c.both lost", Some(296.0), None),
+            ("\"rule 1\" lost", Some(7.0), None),
+            ("all lost", Some(303.0), None),
+            ("both lost", None, Some("several rows are called `both`; write a word of another")),
+            ("bth lost", None, Some("no row is called `bth`; did you mean `both`?")),
+            ("x.y lost", None, Some("no row is called `x.y`; there are both, both, rule 1")),
+        ] {
+            assert_eq!(super::value(&result, text), expected, "{text}");
+            let words = words(text);
+            let quantity =
+                Quantity::of_words(&words.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+            let why = quantity.why_no_row(&result);
+            assert!(why.as_deref().unwrap_or("").starts_with(reason.unwrap_or("")), "{why:?}");
+            assert_eq!(why.is_some(), reason.is_some(), "{text}");
+        }
     }
 
     #[test]

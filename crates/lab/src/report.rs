@@ -34,7 +34,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use candor_causes::Cause;
-use candor_lat::section::{Cell, Column, Row, SectionKind, Shown};
+use candor_lat::section::{Cell, Column, Row, SectionKind, Shown, Unit};
 use candor_lat::{Metric, TapPath};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -300,7 +300,25 @@ fn read_results(dir: &Path) -> Result<Vec<(PathBuf, String, ResultFile)>, Error>
         return Err(Error::new(dir, "the folder contains no results", RUN_FIRST));
     }
     paths.sort();
-    paths.into_iter().map(read_result).collect()
+    let mut seen = BTreeMap::new();
+    let mut results = Vec::with_capacity(paths.len());
+    for path in paths {
+        let read = read_result(path)?;
+        let (path, _, result) = &read;
+        let key = (result.group().to_owned(), result.seed);
+        if let Some(other) = seen.insert(key, path.clone()) {
+            let (name, seed) = (result.group(), result.seed);
+            let message =
+                format!("{} is a result of `{name}` with seed {seed}, too", other.display());
+            return Err(Error::new(
+                path,
+                message,
+                "delete one of them, or move it to another folder",
+            ));
+        }
+        results.push(read);
+    }
+    Ok(results)
 }
 
 fn read_result(path: PathBuf) -> Result<(PathBuf, String, ResultFile), Error> {
@@ -336,7 +354,21 @@ fn parse(path: &Path, text: &[u8]) -> Result<ResultFile, Error> {
         let message = format!("the schema is {schema:?}, but this version reads {SCHEMA:?}");
         return Err(Error::new(path, message, RUN_AGAIN));
     }
-    serde_json::from_slice(text).map_err(broken)
+    let result: ResultFile = serde_json::from_slice(text).map_err(broken)?;
+    match result.sections.misfit(&sections::ALL) {
+        None => Ok(result),
+        Some((kind, row, column)) => {
+            let what = if column.unit == Unit::Text { "words" } else { "a number that fits" };
+            let message = format!(
+                "`{}` in row {} of section `{}` is not {what} ({})",
+                column.key,
+                row + 1,
+                kind.key,
+                column.unit.word()
+            );
+            Err(Error::new(path, message, RUN_AGAIN))
+        }
+    }
 }
 
 /// Moves the latency profiles out of a result: they are what is large in it, and the page wants
@@ -415,4 +447,4 @@ fn unwritable(path: &Path, error: &io::Error) -> Error {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use candor_lat::Metric;
+use candor_lat::result::file_name;
 use candor_lat::text::Range;
 use candor_time::Nanos;
 
-use crate::campaign::matrix::file_name;
 use crate::group::{Group, groups};
 use crate::result::{Figures, ResultFile};
 

@@ -8,8 +8,10 @@ use candor_lab::compare::{Allowance, Comparison, Figure, Side, Trend, Verdict, c
 use candor_lab::result::{
     Figures, FunctionCount, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile,
 };
+use candor_lab::runner::{Runner, Task};
 use candor_lab::sections::{EFFORT, MACHINE};
-use candor_lab::simulate::{self, Unwatched};
+use candor_lab::simulate::{self, Simulation, Unwatched};
+use candor_lat::Metric;
 use candor_lat::section::Row;
 
 const EXPERIMENT: &str = "\
@@ -107,6 +109,35 @@ fn exact_figures_have_a_verdict_in_nanoseconds_and_instructions() {
     let same = compare(&before, &before);
     assert_eq!(same.count(Verdict::Same), same.figures.len());
     assert!(same.changed.is_empty() && !same.figures.is_empty());
+}
+
+/// Round trips of a simulated bus of this bit rate.
+fn round_trips(bitrate: &str) -> ResultFile {
+    let text =
+        format!("name = 'trips'\nkind = 'ping'\ncount = 20\nbus.desk.bitrate = '{bitrate}'\n");
+    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
+    let experiment = &campaign.unwrap().experiments[0];
+    let task = Task { experiment, command: "again".into(), is_fresh: true };
+    Simulation.run(task, None, &Unwatched).unwrap().result
+}
+
+#[test]
+fn round_trips_are_exact_in_sim_and_ranges_in_a_guest() {
+    let [fast, slow] = ["1M", "125k"].map(round_trips);
+    let comparison = compare(&side(vec![fast.clone()]), &side(vec![slow.clone()]));
+    for name in ["min", "p50"] {
+        let figure = figure(&comparison, name);
+        assert_eq!(figure.verdict(), Verdict::Slower, "{name}");
+        assert_eq!(figure.metric, Some(Metric::RoundTrip), "{name}");
+    }
+    assert!(comparison.ranges.is_empty(), "what is exact is no range");
+
+    let in_guest = |result: ResultFile| side(vec![ResultFile { testbed: "vm".into(), ..result }]);
+    let comparison = compare(&in_guest(fast), &in_guest(slow));
+    assert!(comparison.figures.is_empty(), "no two boots were compared");
+    let shown: Vec<_> = comparison.ranges.iter().map(|it| (it.metric, it.figure)).collect();
+    let expected = ["p50", "p99", "max"].map(|name| (Some(Metric::RoundTrip), name));
+    assert_eq!(shown, expected);
 }
 
 #[test]
@@ -283,4 +314,28 @@ fn a_folder_without_results_may_have_counts_and_a_broken_file_is_named() {
     std::fs::write(profiles.join("a.json"), "{}").unwrap();
     let error = Side::read(folder.path()).unwrap_err().to_string();
     assert!(error.contains("a.json") && error.contains("candor lab profile"), "{error}");
+}
+
+#[test]
+fn figures_that_are_gone_and_other_counts_are_told() {
+    let before = result("one", "6.12", [1_000, 2_000, 3_000]);
+    let mut after = before.clone();
+    after.metrics.clear();
+    after.counts.received -= 2;
+    after.counts.refused += 2;
+    let side = |result: &ResultFile| Side { results: vec![result.clone()], ..Side::default() };
+    let comparison = compare(&side(&before), &side(&after));
+    let gone =
+        ["min", "p50"].map(|figure| format!("one: there is no gateway_latency {figure} any more"));
+    assert_eq!(comparison.gone, gone);
+    let (received, refused) = (before.counts.received, before.counts.refused);
+    let counts = format!(
+        "one, seed 1: received {received} -> {}, refused {refused} -> {}",
+        received - 2,
+        refused + 2
+    );
+    assert!(comparison.notes.contains(&counts), "{:?}", comparison.notes);
+    // What is new is no loss.
+    let comparison = compare(&side(&after), &side(&before));
+    assert!(comparison.gone.is_empty() && comparison.notes.len() == 1, "{comparison:?}");
 }

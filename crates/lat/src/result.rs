@@ -15,6 +15,19 @@ pub const SCHEMA: &str = "candor-result/3";
 /// Points of a latency profile at most.
 pub const PROFILE_POINTS: usize = 2_000;
 
+/// Letters of a name at most: file systems have room for 255 bytes, and endings and seeds stand behind it.
+pub const MOST_LETTERS: usize = 120;
+
+/// What a result of that name is called, so that it is fit for a file that everybody sees: letters, digits, `.`, `_` and
+/// `-`. Anything else becomes `-`.
+#[must_use]
+pub fn file_name(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let clean = text.replace(|c| !is_plain(c), "-");
+    let clean = clean.trim_matches(['.', '-']);
+    if clean.is_empty() { "experiment".into() } else { clean.chars().take(MOST_LETTERS).collect() }
+}
+
 /// Everything about one experiment. Times are in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ResultFile {
@@ -125,5 +138,26 @@ impl ResultFile {
         let mut json = serde_json::to_string_pretty(self).unwrap_or_default();
         json.push('\n');
         json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_fit_for_files() {
+        for (text, name) in [
+            ("a b/c", "a-b-c"),
+            ("../../etc/passwd", "etc-passwd"),
+            (".hidden", "hidden"),
+            ("..", "experiment"),
+            ("", "experiment"),
+            ("1.5", "1.5"),
+            ("gr\u{fc}n", "gr-n"),
+        ] {
+            assert_eq!(file_name(text), name);
+        }
+        assert_eq!(file_name(&"x".repeat(1_000)).len(), MOST_LETTERS);
     }
 }

@@ -163,6 +163,22 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// Whether a column of that unit can have it: words, or numbers and what is made of them. Of what is counted, nothing
+    /// is below zero.
+    #[must_use]
+    pub fn fits(&self, unit: Unit) -> bool {
+        match self {
+            Self::Empty | Self::Rows(_) => true,
+            Self::Text(_) | Self::Texts(_) => unit == Unit::Text,
+            Self::Number(number) if *number < 0.0 => {
+                matches!(unit, Unit::Nanoseconds | Unit::Percent)
+            }
+            Self::Count(_) | Self::Number(_) | Self::Figures(_) => unit != Unit::Text,
+        }
+    }
+}
+
 /// Turns a type into a cell.
 macro_rules! cells {
     ($($type:ty: $value:ident => $cell:expr),* $(,)?) => {
@@ -238,6 +254,24 @@ impl Sections {
     pub fn with_one(mut self, kind: &SectionKind, row: Row) -> Self {
         self.0.insert(kind.key.to_owned(), Section::One(row));
         self
+    }
+
+    /// The first cell, of the sections of these kinds, that its column cannot have: the section, the row from 0, and
+    /// the column. Sections and columns of other kinds are those of later versions.
+    #[must_use]
+    pub fn misfit<'a>(
+        &self,
+        kinds: &[&'a SectionKind],
+    ) -> Option<(&'a SectionKind, usize, &'a Column)> {
+        kinds.iter().find_map(|kind| {
+            let rows = self.rows(kind).iter().enumerate();
+            let mut cells =
+                rows.flat_map(|(at, row)| kind.columns.iter().map(move |it| (at, row, it)));
+            let is_wrong =
+                |row: &Row, it: &Column| row.get(it.key).is_some_and(|cell| !cell.fits(it.unit));
+            let (at, _, column) = cells.find(|(_, row, it)| is_wrong(row, it))?;
+            Some((*kind, at, column))
+        })
     }
 
     /// The section of that kind.
@@ -317,6 +351,21 @@ mod tests {
         assert_eq!((second["name"].text(), second.len()), (Some("b"), 1));
         assert_eq!(Sections::default().with(&KIND, Vec::new()), Sections::default());
         assert_eq!(sections.one(&KIND), None, "a table has no only row");
+    }
+
+    #[test]
+    fn a_cell_that_its_column_cannot_have_is_found() {
+        let row = |name: Cell, waiting: Cell| KIND.row([name, waiting]);
+        let misfit = |row: Row| {
+            let good = KIND.row(["a".into(), (-5.0).into()]);
+            let sections = Sections::default().with(&KIND, vec![good, row]);
+            sections.misfit(&[&KIND]).map(|(kind, at, column)| (kind.key, at, column.key))
+        };
+        assert_eq!(misfit(row("b".into(), 5_u64.into())), None);
+        assert_eq!(misfit(row("b".into(), "x".into())), Some(("buses", 1, "waiting_ns")));
+        assert_eq!(misfit(row(5_u64.into(), Cell::Empty)), Some(("buses", 1, "name")));
+        assert_eq!(misfit(Row::from([("zzz".into(), "later".into())])), None);
+        assert!(!Cell::from(-1.0).fits(Unit::Frames));
     }
 
     #[test]

@@ -116,6 +116,18 @@ impl Target {
         grows.as_file_mut().seek(SeekFrom::Start(len)).map(drop)
     }
 
+    /// Writes `head` in place of the first bytes, and goes on behind the last. A stream has what it has.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn replace_head(&mut self, head: &[u8]) -> io::Result<()> {
+        let Out::File { grows, .. } = &mut self.0 else { return Ok(()) };
+        let file = grows.as_file_mut();
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(head)?;
+        file.seek(SeekFrom::End(0)).map(drop)
+    }
+
     /// Puts the file in its place.
     ///
     /// # Errors

@@ -105,6 +105,8 @@ pub struct Counts {
     pub lost: u64,
     /// Answers to what was answered already.
     pub duplicates: u64,
+    /// First answers to requests before the latest one that was answered until then (RFC 4737).
+    pub reordered: u64,
     /// Frames with the identifier of an answer, but with other data than any request.
     pub strange: u64,
 }
@@ -124,6 +126,7 @@ impl std::ops::AddAssign for Counts {
         self.late += other.late;
         self.lost += other.lost;
         self.duplicates += other.duplicates;
+        self.reordered += other.reordered;
         self.strange += other.strange;
     }
 }
@@ -210,6 +213,8 @@ struct Running {
     /// Requests without an answer that were forgotten for another one with their number.
     reused: u64,
     counts: Counts,
+    /// The latest request that was answered.
+    latest: Option<u64>,
     round_trips: Histogram,
     lateness: Histogram,
 }
@@ -265,6 +270,7 @@ impl Master {
                 waiting: 0,
                 reused: 0,
                 counts: Counts::default(),
+                latest: None,
                 round_trips: Histogram::new(),
                 lateness: Histogram::new(),
             };
@@ -389,8 +395,11 @@ impl Master {
         }
         track.counts.lost -= u64::from(was_overdue);
         track.round_trips.record(round_trip.as_nanos().try_into().unwrap_or(i64::MAX));
+        let number = track.first + at as u64;
+        track.counts.reordered += u64::from(track.latest.is_some_and(|latest| number < latest));
+        track.latest = track.latest.max(Some(number));
         track.advance();
-        Some(Trip { track: place, number: track.first + at as u64, request, sent, outcome })
+        Some(Trip { track: place, number, request, sent, outcome })
     }
 
     /// Ends: tells those that are lost. To be called once nothing is due, or when nobody wants to wait.
@@ -422,11 +431,11 @@ impl Master {
         sum
     }
 
-    /// How long after they were due requests of an open loop were handed to the port.
+    /// How long after they were due requests of an open loop were handed to the port, of a track; `None` of all of them.
     #[must_use]
-    pub fn lateness(&self) -> Histogram {
+    pub fn lateness(&self, track: Option<usize>) -> Histogram {
         let mut sum = Histogram::new();
-        self.chosen(None).for_each(|track| sum.merge(&track.lateness));
+        self.chosen(track).for_each(|track| sum.merge(&track.lateness));
         sum
     }
 

@@ -53,6 +53,29 @@ fn what_a_plan_cannot_be_is_refused() {
 }
 
 #[test]
+fn answers_before_the_latest_one_are_reordered() {
+    let mut master = Master::new(plan(Pace::OpenLoop, us(10), 4), at(0)).unwrap();
+    let mut requests = Vec::new();
+    for time in (0..).map(at) {
+        if let Some((track, request)) = master.request(time) {
+            master.sent(track, time, &mut |_| {});
+            requests.push(request);
+        }
+        if requests.len() == 4 {
+            break;
+        }
+    }
+    // As in RFC 4737: 0, 3, 1, 2 are two that come before the greatest so far. A copy counts once.
+    for number in [0, 3, 1, 2, 1] {
+        master.take(at(100), &answer(&requests[number]));
+    }
+    let Counts { reordered, duplicates, answered, .. } = master.counts(None);
+    assert_eq!((reordered, duplicates, answered), (2, 1, 4));
+    assert_eq!(master.lateness(Some(0)).count(), 4);
+    assert_eq!(master.lateness(Some(1)).count(), 0);
+}
+
+#[test]
 fn an_answer_is_in_time_late_or_lost_or_none() {
     let mut master = Master::new(plan(Pace::OneAtATime, Nanos::ZERO, 4), at(0)).unwrap();
     let mut lost = Vec::new();
@@ -81,7 +104,8 @@ fn an_answer_is_in_time_late_or_lost_or_none() {
     assert_eq!(master.take(at(1_900), &strange), None);
     assert_eq!(master.request(at(2_400)).map(|(track, _)| track), Some(0));
     let counts = master.counts(None);
-    let expected = Counts { sent: 3, answered: 1, late: 1, lost: 1, duplicates: 1, strange: 1 };
+    let expected =
+        Counts { sent: 3, answered: 1, late: 1, lost: 1, duplicates: 1, reordered: 0, strange: 1 };
     assert_eq!(counts, expected);
     let mut told = Vec::new();
     master.finish(at(2_500), &mut |trip| told.push((trip.number, trip.outcome)));

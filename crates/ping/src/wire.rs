@@ -30,11 +30,13 @@ impl Wire {
 }
 
 /// The row of [`PING`] for a track of a master, by its place in the plan; `None` for all of them, which have no
-/// identifiers.
+/// identifiers unless there is only one.
 #[must_use]
 pub fn section(master: &Master, place: Option<usize>, wire: &Wire) -> Row {
     let counts = master.counts(place);
-    let pair = place.and_then(|place| master.plan().tracks.get(place)).map(|track| track.pair);
+    let tracks = &master.plan().tracks;
+    let only = (tracks.len() == 1).then_some(0);
+    let pair = place.or(only).and_then(|place| tracks.get(place)).map(|track| track.pair);
     let id = |word: Option<u32>| word.map(|word| Identifier(word).to_string()).into();
     PING.row([
         id(pair.map(|pair| pair.request())),
@@ -44,6 +46,6 @@ pub fn section(master: &Master, place: Option<usize>, wire: &Wire) -> Row {
         wire.range.map(|(least, _)| least).into(),
         wire.range.map(|(_, most)| most).into(),
         wire.above.as_ref().and_then(|above| above.figures()).into(),
-        master.lateness().figures().into(),
+        master.lateness(place).figures().into(),
     ])
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use candor_output::{Existing, Target};
 
+use crate::compression::{Compression, Compressor};
 use crate::error::RecordingError;
 use crate::format::{FORMATS, Format};
 use crate::record::{AnyRecord, Record};
@@ -11,7 +12,8 @@ use crate::write::{Sink, format_of_name};
 
 /// Creates a recording in the file `path`, or on standard output if that is `-`.
 ///
-/// The format is the given one, else that of the file name, else candump on standard output.
+/// The format is the given one, else that of the file name, else candump on standard output. The file name says how it is
+/// compressed, too.
 ///
 /// # Errors
 /// The file cannot be created, is there and may not be replaced
@@ -33,12 +35,14 @@ pub fn create(
         false => Target::create(path, existing),
     };
     let target = target.map_err(|error| RecordingError::unwritable(&name, error))?;
-    Ok(Writer { sink: Sink::new(&name, target, format), name })
+    let (_, compression) = Compression::of_file_name(&name);
+    let out = Compressor::new(target, compression.filter(|_| !is_stdout));
+    Ok(Writer { sink: Sink::new(&name, out, format), name })
 }
 
 /// A recording being written. Dropped without [`Writer::finish`], it leaves no file behind.
 pub struct Writer {
-    sink: Sink<Target>,
+    sink: Sink<Compressor<Target>>,
     name: String,
 }
 
@@ -47,6 +51,11 @@ impl Writer {
     #[must_use]
     pub fn format(&self) -> &'static Format {
         self.sink.format()
+    }
+
+    /// As [`Sink::start`].
+    pub fn start(&mut self, start_ns: u64) {
+        self.sink.start(start_ns);
     }
 
     /// Appends a record, seen on the interface of that name.
@@ -74,7 +83,13 @@ impl Writer {
     /// # Errors
     /// The file cannot be written or renamed.
     pub fn finish(self) -> Result<(), RecordingError> {
-        let finished = self.sink.into_inner()?.finish();
+        let (out, head) = self.sink.finish()?;
+        let finished = out.finish().and_then(|(mut target, can_be_replaced)| {
+            if let Some(head) = head.filter(|_| can_be_replaced) {
+                target.replace_head(&head)?;
+            }
+            target.finish()
+        });
         finished.map_err(|error| RecordingError::unwritable(&self.name, error))
     }
 }
@@ -97,7 +112,7 @@ mod tests {
         assert!(error.starts_with("no-such-folder/a.log: cannot be written: "), "{error}");
         assert_eq!(
             create(Path::new("a.xyz"), None, Existing::Keep).err().unwrap().to_string(),
-            "a.xyz: unknown file extension; use one of log, pcap, pcapng, or name the format"
+            "a.xyz: unknown file extension; use one of log, pcap, pcapng, asc, blf, trc (with .gz or .zst behind it, to compress it), or name the format"
         );
     }
 

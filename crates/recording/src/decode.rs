@@ -1,6 +1,7 @@
 //! [`Decoder`]: bytes in, records out; what formats have in common when they read.
 
 use std::fmt;
+use std::io::{self, Read, Seek};
 
 use candor_wire::can::FrameError;
 use candor_wire::can::notation;
@@ -48,7 +49,8 @@ pub enum Step {
 pub struct PassedOver {
     /// Ethernet frames, where only CAN frames were asked for.
     pub ethernet_frames: u64,
-    /// Packets of other protocols, and Ethernet packets longer than [`MAX_RECORD_LEN`].
+    /// What is none of CAN or Ethernet: packets of other protocols, other objects of a BLF recording, other events of an
+    /// ASC log; and Ethernet packets longer than [`MAX_RECORD_LEN`].
     pub other_packets: u64,
     /// Frames the recorder says it lost.
     pub lost_frames: u64,
@@ -74,7 +76,22 @@ pub trait Decoder: Send {
     fn passed_over(&self) -> PassedOver {
         PassedOver::default()
     }
+
+    /// When the measurement began, in nanoseconds since 1970, if the recording has said so.
+    fn start_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// How far a decoder has come that reads a file itself.
+    fn offset(&self) -> Option<u64> {
+        None
+    }
 }
+
+/// A file that a decoder reads wherever it wants.
+pub trait Source: Read + Seek + Send {}
+
+impl<S: Read + Seek + Send> Source for S {}
 
 /// Why and where a recording is malformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +148,8 @@ pub enum Reason {
     Udp(u16, udp::Incomplete),
     /// The datagram to this UDP port, which is can2udp's, is none of can2udp.
     Can2udp(u16, tunnel::Malformed),
+    /// The file cannot be read there.
+    Io(io::ErrorKind),
     /// Anything else.
     Text(&'static str),
     /// Anything else, with a number between two texts.
@@ -152,6 +171,7 @@ impl fmt::Display for Reason {
                 f,
                 "the datagram to UDP port {port} is not of can2udp: {error}; {OTHER_PORT}"
             ),
+            Self::Io(kind) => write!(f, "cannot be read: {kind}; check the file and the disk"),
             Self::Text(text) => f.write_str(text),
             Self::Number(before, number, after) => write!(f, "{before}{number}{after}"),
         }

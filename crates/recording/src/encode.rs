@@ -8,7 +8,8 @@ pub(crate) const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Writes one recording.
 pub trait Encoder: Send {
-    /// Appends `record`, seen on the interface of that name, to `out`. The record's own
+    /// Appends `record`, seen on the interface of that name, to `out`, or keeps it until several are compressed at once or
+    /// [`Encoder::finish`] is called. The record's own
     /// [`Record::interface`] does not count: it belongs to the recording it was read from.
     ///
     /// # Errors
@@ -32,6 +33,25 @@ pub trait Encoder: Send {
     ) -> Result<(), EncodeError> {
         Err(EncodeError::Ethernet)
     }
+
+    /// When the measurement began, in nanoseconds since 1970; to be said before the first record. Formats without a start, and
+    /// recordings whose first record is earlier, do not keep it.
+    fn start(&mut self, _start_ns: u64) {}
+
+    /// Appends what is left. If the beginning of the recording is to change, it returns what takes its place, of the same
+    /// length; whoever cannot go back leaves it.
+    fn finish(&mut self, _out: &mut Vec<u8>) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// Of formats that are only read.
+pub(crate) struct ReadOnly;
+
+impl Encoder for ReadOnly {
+    fn encode(&mut self, _: &Record, _: &str, _: &mut Vec<u8>) -> Result<(), EncodeError> {
+        Err(EncodeError::ReadOnly)
+    }
 }
 
 /// Why a format cannot hold a record.
@@ -46,6 +66,10 @@ pub enum EncodeError {
     TimeTooLate(u64),
     /// A frame of Ethernet in a format for CAN.
     Ethernet,
+    /// The format is only read.
+    ReadOnly,
+    /// A time before the start of the measurement, in nanoseconds, in a format that counts from there.
+    BeforeStart(u64),
 }
 
 impl fmt::Display for EncodeError {
@@ -62,7 +86,15 @@ impl fmt::Display for EncodeError {
                  candump",
                 time_ns / NANOS_PER_SECOND
             ),
+            Self::ReadOnly => f.write_str("the format is only read; use pcapng or candump"),
             Self::Ethernet => f.write_str("the format holds only CAN frames; use pcapng"),
+            Self::BeforeStart(time_ns) => write!(
+                f,
+                "a frame at {}.{:09} s is before the first one of the recording, from which the format \
+                 counts times; use pcapng or candump",
+                time_ns / NANOS_PER_SECOND,
+                time_ns % NANOS_PER_SECOND
+            ),
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 
+use crate::compression::Compression;
 use crate::decode::{DecodeError, Position};
 use crate::encode::EncodeError;
 use crate::format::{FORMATS, Format};
+use crate::record::{InterfaceError, MAX_INTERFACES};
 
 /// Why a recording could not be read or written: the file, the place in it, the reason and the
 /// remedy.
@@ -18,8 +20,22 @@ pub(crate) enum Problem {
     Io(&'static str, io::Error),
     UnknownContent,
     UnknownEnding,
+    /// What is compressed in pieces.
+    NotGrowing(String),
+    /// What it is compressed with cannot be read further, from this byte of the file.
+    Compressed(Compression, u64, io::Error),
+    /// Compressed again inside.
+    Twice(Compression),
     Malformed(DecodeError),
     Unfit(EncodeError),
+    /// The time of a record, counted from 1, that shifted by so much is none.
+    Shifted {
+        record: u64,
+        time_ns: u64,
+        shift_ns: i128,
+    },
+    /// An interface of a recording that is merged with others.
+    Interface(InterfaceError),
 }
 
 impl RecordingError {
@@ -64,6 +80,11 @@ impl RecordingError {
         matches!(&self.0.1, Problem::Unfit(_))
     }
 
+    /// Whether what the recording is compressed with only ends too early.
+    pub(crate) fn is_cut_compression(&self) -> bool {
+        matches!(&self.0.1, Problem::Compressed(_, _, error) if error.kind() == ErrorKind::UnexpectedEof)
+    }
+
     /// Whether the recording is malformed in a place that [`Recording::skip_malformed`](crate::Recording::skip_malformed) passes
     /// over.
     #[must_use]
@@ -75,7 +96,12 @@ impl RecordingError {
 /// What helps when any file cannot be read or written; `otherwise` if the error does not tell.
 #[must_use]
 pub fn remedy(error: &io::Error, otherwise: &'static str) -> &'static str {
+    /// Too many open files, on every architecture of Linux (`asm-generic/errno-base.h`).
+    const EMFILE: i32 = 24;
     match error.kind() {
+        _ if error.raw_os_error() == Some(EMFILE) => {
+            "raise the limit of open files (`ulimit -n`, or LimitNOFILE= of systemd)"
+        }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space on its disk",
         ErrorKind::FileTooLarge => {
             "raise the limit of file sizes (`ulimit -f`, or LimitFSIZE= of systemd), or write smaller files"
@@ -97,14 +123,45 @@ impl fmt::Display for RecordingError {
                     f,
                     "{name}: not a recording in one of the formats {}; convert other formats with \
                      python-can: `python3 -m can.logconvert IN OUT.log`",
-                    list(|f| f.name)
+                    list(FORMATS.iter().map(|format| format.name))
                 )
             }
             Problem::UnknownEnding => write!(
                 f,
-                "{name}: unknown file extension; use one of {}, or name the format",
-                list(|format| format.endings[0])
+                "{name}: unknown file extension; use one of {} (with .gz or .zst behind it, to compress it), or name the format",
+                list(Format::written().map(|format| format.endings[0]))
             ),
+            Problem::NotGrowing(what) => write!(
+                f,
+                "{name}: {what} is compressed piece by piece, so the last piece would be lost if recording ended early; record \
+                 into .log or .pcapng, and convert that with `candor log convert`"
+            ),
+            Problem::Compressed(what, offset, error)
+                if error.kind() == ErrorKind::UnexpectedEof =>
+            {
+                write!(
+                    f,
+                    "{name}: byte {offset}: the file ends inside what is compressed with {what}: it was not written to its end"
+                )
+            }
+            // The library has no other mark for it.
+            Problem::Compressed(what, offset, error)
+                if error.to_string().contains("window_size is too big") =>
+            {
+                write!(
+                    f,
+                    "{name}: near byte {offset}: what is compressed with {what} needs a window of more than 128 MiB; decompress \
+                     it first, with `zstd -d --long=31`"
+                )
+            }
+            Problem::Compressed(what, offset, error) => write!(
+                f,
+                "{name}: near byte {offset}: what is compressed with {what} is damaged: {error}; the rest cannot be read, copy \
+                 the file again"
+            ),
+            Problem::Twice(what) => {
+                write!(f, "{name}: it is compressed twice; decompress it once with `{what} -d`")
+            }
             Problem::Malformed(DecodeError {
                 position: Position::Text { line, column },
                 reason,
@@ -114,12 +171,30 @@ impl fmt::Display for RecordingError {
             }
             Problem::Malformed(error) => write!(f, "{name}: {error}"),
             Problem::Unfit(error) => write!(f, "{name}: {error}"),
+            Problem::Shifted { record, time_ns, shift_ns } => write!(
+                f,
+                "{name}: record {record}, stamped {} s, would be {} if shifted by {} s; shift it by less",
+                seconds(i128::from(*time_ns)),
+                if *shift_ns < 0 { "before 0" } else { "later than a stamp can be (2554)" },
+                seconds(*shift_ns)
+            ),
+            Problem::Interface(InterfaceError::TooMany) => write!(
+                f,
+                "{name}: more than {MAX_INTERFACES} different interfaces in all; merge fewer recordings"
+            ),
+            Problem::Interface(error) => write!(f, "{name}: {error}"),
         }
     }
 }
 
-fn list(what: impl Fn(&Format) -> &'static str) -> String {
-    FORMATS.iter().map(|format| what(format)).collect::<Vec<_>>().join(", ")
+/// Nanoseconds as seconds with all decimals.
+fn seconds(ns: i128) -> String {
+    let (sign, ns) = (if ns < 0 { "-" } else { "" }, ns.unsigned_abs());
+    format!("{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+}
+
+fn list(words: impl Iterator<Item = &'static str>) -> String {
+    words.collect::<Vec<_>>().join(", ")
 }
 
 impl std::error::Error for RecordingError {
@@ -128,7 +203,30 @@ impl std::error::Error for RecordingError {
             Problem::Io(_, error) => Some(error),
             Problem::Malformed(error) => Some(error),
             Problem::Unfit(error) => Some(error),
-            Problem::UnknownContent | Problem::UnknownEnding => None,
+            Problem::Interface(error) => Some(error),
+            Problem::Compressed(_, _, error) => Some(error),
+            Problem::UnknownContent
+            | Problem::UnknownEnding
+            | Problem::NotGrowing(_)
+            | Problem::Shifted { .. }
+            | Problem::Twice(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_name_what_raises_them() {
+        for (error, expected) in [
+            (io::Error::from_raw_os_error(24), "ulimit -n"),
+            (io::Error::from(ErrorKind::FileTooLarge), "ulimit -f"),
+            (io::Error::from(ErrorKind::StorageFull), "free space"),
+            (io::Error::from(ErrorKind::NotFound), "otherwise"),
+        ] {
+            assert!(remedy(&error, "otherwise").contains(expected), "{error}");
         }
     }
 }

@@ -4,39 +4,77 @@
 //! | format | file | interfaces | directions | time |
 //! |---|---|---|---|---|
 //! | candump log | `candump.rs` | by name | ` R`, ` T` at the end of the line | 1 to 9 decimals |
+//! | ASC log | `asc.rs` | by number | `Rx`, `Tx` | from the start on, 6 or 9 decimals |
+//! | BLF recording | `blf.rs` | by number | a flag | from the start on, 10 microseconds or nanoseconds |
 //! | pcap | `pcap.rs` | one, unnamed | - | micro- or nanoseconds, until 2106 |
 //! | pcapng | `pcapng.rs` | by name | in the packet flags | any resolution |
+//! | TRC log | `trc.rs` | by number | `Rx`, `Tx` | from the start on, 3 or 6 decimals of milliseconds |
+//! | GVRET log, only read | `gvret.rs` | by number | `Rx`, `Tx` in newer files | microseconds |
+//! | BUSMASTER log, only read | `busmaster.rs` | by number | `Rx`, `Tx` | of the day, or from the start on, 0.1 ms |
+//! | Microchip log, only read | `microchip.rs` | one, unnamed | `RX`, `TX` | milliseconds |
+//! | CarBusAnalyzer trace, only read | `carbus.rs` | by number | - | milliseconds |
+//! | CSV of python-can, only read | `python_can_csv.rs` | one, unnamed | - | decimals of seconds |
+//! | console output of candump, only read | `console.rs` | by name | `RX`, `TX` with `-x` | as they stand, 6 decimals |
+//! | MF4 recording, only read | `mf4.rs` | by number | a channel | from the start on, any resolution |
 //! | pcap of can2udp, only written | `can2udp.rs` | by number | - | nanoseconds, until 2106 |
 //!
 //! Ethernet frames are read from pcap and pcapng, and written to pcapng. Those with a datagram of can2udp are read as
 //! the CAN frame in it ([`CanUdp`]); [`CAN2UDP`] in `can2udp.rs` writes such captures. (The header of a pcap file says which
 //! kind its frames are. Here it is written before the first one, for CAN.)
 
+mod asc;
+mod blf;
+mod busmaster;
 mod can2udp;
 mod candump;
+mod carbus;
+mod channels;
+mod console;
+mod gvret;
+mod link;
+mod mf4;
+mod microchip;
+mod order;
 mod pcap;
 mod pcapng;
+mod python_can_csv;
+mod start;
+mod text;
+mod trc;
 
 use std::fmt;
+
+use candor_wire::can::frame::ERR_FLAG;
+use candor_wire::can::{Frame, FrameError};
 
 pub use can2udp::CAN2UDP;
 
 use crate::can_udp::CanUdp;
-use crate::decode::Decoder;
+use crate::compression::Compression;
+use crate::decode::{Decoder, Source};
 use crate::encode::Encoder;
 
 /// Every format there is, in the order in which messages list them.
-pub static FORMATS: &[&Format] = &[&candump::FORMAT, &pcap::FORMAT, &pcapng::FORMAT];
+pub static FORMATS: &[&Format] = &[
+    &candump::FORMAT,
+    &pcap::FORMAT,
+    &pcapng::FORMAT,
+    &asc::FORMAT,
+    &blf::FORMAT,
+    &trc::FORMAT,
+    &gvret::FORMAT,
+    &busmaster::FORMAT,
+    &microchip::FORMAT,
+    &carbus::FORMAT,
+    &python_can_csv::FORMAT,
+    &console::FORMAT,
+    &mf4::FORMAT,
+];
 
 /// What the name of an interface is if the recording has none.
 const UNNAMED: &str = "can0";
 /// As [`UNNAMED`], of an Ethernet interface.
 const UNNAMED_ETHERNET: &str = "eth0";
-
-/// `LINKTYPE_ETHERNET` of captures.
-const ETHERNET_LINK_TYPE: u16 = 1;
-/// `LINKTYPE_CAN_SOCKETCAN` of captures.
-const CAN_LINK_TYPE: u16 = 227;
 
 /// A format of recordings: what it is called, what it can hold, and how to read and write it.
 pub struct Format {
@@ -46,15 +84,52 @@ pub struct Format {
     pub title: &'static str,
     /// Endings of file names without the dot, the usual one first; every format of [`FORMATS`] has one.
     pub endings: &'static [&'static str],
-    /// Whether it names the interface of each frame; else a recording has only one.
-    pub keeps_interfaces: bool,
-    /// Whether it tells received frames from transmitted ones.
+    /// How it tells interfaces apart.
+    pub labels: Labels,
+    /// Whether it tells received frames from transmitted ones. If it has a start, each frame is one of them.
     pub keeps_directions: bool,
     /// Whether Ethernet frames can be written, too.
     pub keeps_ethernet: bool,
+    /// Whether error reports keep their class and data; else they say only that there was one.
+    pub keeps_error_reports: bool,
+    /// Whether times count from the start of the measurement, before which there is none.
+    pub has_start: bool,
+    /// Whether Candor writes it, too.
+    pub is_written: bool,
+    /// Whether a record is among the bytes as soon as it was encoded; else several are compressed at once.
+    pub grows_by_record: bool,
     begins: fn(&[u8]) -> bool,
     decoder: fn(CanUdp) -> Box<dyn Decoder>,
+    /// Of a format that has to be sought in; then the other one refuses.
+    file_decoder: Option<FileDecoder>,
     encoder: fn(&mut Vec<u8>) -> Box<dyn Encoder>,
+}
+
+/// Makes a decoder that reads a file itself.
+pub type FileDecoder = fn(Box<dyn Source>) -> Box<dyn Decoder>;
+
+/// How a format tells interfaces apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Labels {
+    /// By their names.
+    Names,
+    /// By numbers, from 1: `canN` is number N + 1, and others take the smallest that is free.
+    Numbers,
+    /// Not at all: there is only one.
+    None,
+}
+
+/// The report of an error on the bus that says no more (`CAN_ERR_BUSERROR` of linux/can/error.h and eight zeros), as python-can
+/// writes error frames into candump logs.
+fn error_report() -> Result<Frame, FrameError> {
+    const BUS_ERROR: u32 = 0x80;
+    Frame::from_parts(ERR_FLAG | BUS_ERROR, &[0; 8], None)
+}
+
+/// A classical frame with this data length code, 0 to 15, and as many of the eight bytes as it says.
+fn classical(can_id: u32, dlc: u8, data: &[u8; 8]) -> Result<Frame, FrameError> {
+    let frame = Frame::from_parts(can_id, &data[..usize::from(dlc).min(8)], None)?;
+    if dlc > 8 { frame.with_raw_dlc(dlc) } else { Ok(frame) }
 }
 
 impl Format {
@@ -64,14 +139,27 @@ impl Format {
         FORMATS.iter().copied().find(|format| format.name == name)
     }
 
-    /// The format with the ending of this file name, in any case.
+    /// The first format with the ending of this file name, in any case and before that of a [`Compression`].
     #[must_use]
     pub fn by_file_name(file_name: &str) -> Option<&'static Self> {
-        let (_, ending) = file_name.rsplit_once('.')?;
-        FORMATS
-            .iter()
-            .copied()
-            .find(|format| format.endings.iter().any(|known| known.eq_ignore_ascii_case(ending)))
+        FORMATS.iter().copied().find(|format| format.has_ending_of(file_name))
+    }
+
+    /// As [`Format::by_file_name`], of those that are written.
+    #[must_use]
+    pub fn written_by_file_name(file_name: &str) -> Option<&'static Self> {
+        Self::written().find(|format| format.has_ending_of(file_name))
+    }
+
+    fn has_ending_of(&self, file_name: &str) -> bool {
+        let (file_name, _) = Compression::of_file_name(file_name);
+        let ending = file_name.rsplit_once('.').map_or("", |(_, ending)| ending);
+        self.endings.iter().any(|known| known.eq_ignore_ascii_case(ending))
+    }
+
+    /// The formats that are written, in the order of [`FORMATS`].
+    pub fn written() -> impl Iterator<Item = &'static Self> + Clone {
+        FORMATS.iter().copied().filter(|format| format.is_written)
     }
 
     /// The format of a recording that begins with `head`; 4 bytes suffice unless a text begins
@@ -79,6 +167,21 @@ impl Format {
     #[must_use]
     pub fn by_content(head: &[u8]) -> Option<&'static Self> {
         FORMATS.iter().copied().find(|format| (format.begins)(head))
+    }
+
+    /// What a recording in this format loses of one in the other and nobody can count, in words. Directions and Ethernet frames
+    /// that are lost are counted.
+    pub fn losses(&self, from: &Self) -> impl Iterator<Item = &'static str> {
+        let numbers = from.labels == Labels::Names && self.labels == Labels::Numbers;
+        [
+            (numbers, "names of interfaces (canN is channel N + 1, others take free numbers)"),
+            (
+                from.keeps_error_reports && !self.keeps_error_reports,
+                "what error reports say beyond that there was an error",
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(is_lost, words)| is_lost.then_some(words))
     }
 
     /// A decoder for one recording. In captures of Ethernet, datagrams to can2udp's usual port are CAN frames.
@@ -93,7 +196,15 @@ impl Format {
         (self.decoder)(can_udp)
     }
 
-    /// An encoder for one recording; appends the header of the format to `out`.
+    /// A decoder that reads a file itself, for a format that has to be sought in. It is shown no bytes, consumes none and says where
+    /// it is ([`Decoder::offset`]).
+    #[must_use]
+    pub fn file_decoder(&self) -> Option<FileDecoder> {
+        self.file_decoder
+    }
+
+    /// An encoder for one recording; appends the header of the format to `out`. Of formats that are only read it refuses every
+    /// record.
     #[must_use]
     pub fn encoder(&self, out: &mut Vec<u8>) -> Box<dyn Encoder> {
         (self.encoder)(out)
@@ -193,6 +304,15 @@ mod tests {
     }
 
     pub(crate) fn encode(format: &Format, records: &[AnyNamed]) -> Vec<u8> {
+        let (mut out, head) = encode_to_pipe(format, records);
+        if let Some(head) = head {
+            out[..head.len()].copy_from_slice(&head);
+        }
+        out
+    }
+
+    /// The bytes, and what takes the place of the first ones where that is possible.
+    fn encode_to_pipe(format: &Format, records: &[AnyNamed]) -> (Vec<u8>, Option<Vec<u8>>) {
         let mut out = Vec::new();
         let mut encoder = format.encoder(&mut out);
         for (time_ns, name, direction, frame) in records {
@@ -207,7 +327,8 @@ mod tests {
             }
             .unwrap();
         }
-        out
+        let head = encoder.finish(&mut out);
+        (out, head)
     }
 
     fn any_id() -> impl Strategy<Value = Id> {
@@ -254,17 +375,34 @@ mod tests {
         (time, name.prop_map(String::from), direction, frame)
     }
 
-    /// What is left of records after a stay in `format`.
+    /// What is left of records after a stay in `format`. What it cannot hold at all is left out.
     pub(crate) fn as_kept_by(format: &Format, records: &[AnyNamed]) -> Vec<AnyNamed> {
         let mut kept = records.to_vec();
         kept.retain(|(.., frame)| format.keeps_ethernet || matches!(frame, Any::Can(_)));
-        for (time_ns, name, direction, _) in &mut kept {
-            if !format.keeps_interfaces {
-                *name = UNNAMED.into();
-                *time_ns %= (1 << 32) * NANOS_PER_SECOND;
+        let first_ns = kept.first().map_or(0, |&(first_ns, ..)| first_ns);
+        // Years have four digits, and dates end with 64-bit nanoseconds.
+        kept.retain(|&(time_ns, ..)| !format.has_start || time_ns >= first_ns);
+        let mut numbers = channels::Numbers::default();
+        for (time_ns, name, direction, frame) in &mut kept {
+            match format.labels {
+                Labels::Names => {}
+                Labels::Numbers => *name = format!("can{}", numbers.channel(name).unwrap() - 1),
+                Labels::None => {
+                    *name = UNNAMED.into();
+                    *time_ns %= (1 << 32) * NANOS_PER_SECOND;
+                }
             }
             if !format.keeps_directions {
                 *direction = None;
+            } else if format.has_start {
+                direction.get_or_insert(Direction::Received);
+            }
+            if !format.keeps_error_reports
+                && let Any::Can(error) = frame
+                && error.kind() == candor_wire::can::Kind::Error
+            {
+                *error = error_report().unwrap();
+                *direction = Some(Direction::Received);
             }
         }
         kept
@@ -276,13 +414,15 @@ mod tests {
             records in proptest::collection::vec(any_record(), 0..20),
             chunks in proptest::collection::vec(1..200_usize, 1..10),
         ) {
-            for format in FORMATS {
+            for format in Format::written() {
                 let records = as_kept_by(format, &records);
                 let bytes = encode(format, &records);
                 prop_assert_eq!(&decode_any(format, &bytes, &chunks).unwrap(), &records);
                 prop_assert_eq!(&decode_any(format, &bytes, &[1]).unwrap(), &records);
+                let (piped, _) = encode_to_pipe(format, &records);
+                prop_assert_eq!(&decode_any(format, &piped, &[piped.len()]).unwrap(), &records);
                 if !records.is_empty() || format.name != "candump" {
-                    prop_assert_eq!(Format::by_content(&bytes), Some(*format));
+                    prop_assert_eq!(Format::by_content(&bytes), Some(format));
                 }
             }
         }
@@ -294,7 +434,7 @@ mod tests {
             bit in 0..8_u32,
             chunks in proptest::collection::vec(1..200_usize, 1..10),
         ) {
-            for format in FORMATS {
+            for format in Format::written() {
                 let mut bytes = encode(format, &as_kept_by(format, &records));
                 if bytes.is_empty() {
                     continue;
@@ -312,17 +452,128 @@ mod tests {
         }
     }
 
+    /// Texts of the formats that are only read.
+    const TEXTS: [(&str, &str); 6] = [
+        (
+            "gvret",
+            "Time Stamp,ID,Extended,Dir,Bus,LEN,D1\n17,0000021A,false,Rx,0,2,FE,36,\n18,1,true,Tx,1,0,\n",
+        ),
+        (
+            "busmaster",
+            "***BUSMASTER\n***START DATE AND TIME 23:9:2015 22:17:28:928***\n22:20:14:992 Rx 1 21A s 2 FE 36 \n1:0:0:1 Tx 1 1 xr 0\n",
+        ),
+        (
+            "microchip",
+            "//---\nMicrochip Technology Inc.\n166064;RX;0x21A;2;0xFE;0x36;\n166065;TX;0x81A;0;\n",
+        ),
+        (
+            "carbusanalyzer",
+            "@ TEXT @ 2 @\r46,016\t1\t0004\t45A\t2\t5A 04\t00000000\tZ\t\r46,017\t1\t0004\t45A\t0\r",
+        ),
+        (
+            "python-can-csv",
+            "timestamp,arbitration_id,\n5.5e-05,0x123,0,0,0,2,+/8=\n16.000221,0x409f134,1,0,0,8,PDRMQYnrLx4=\n",
+        ),
+        (
+            "candump-console",
+            "  can0  123   [2]  11 22\n (2020-09-13 12:26:40.123456)  can0  RX B -  123  [02]  11 22\n",
+        ),
+    ];
+
+    proptest! {
+        #[test]
+        fn a_damaged_text_does_not_depend_on_the_chunks(
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+            chunks in proptest::collection::vec(1..20_usize, 1..10),
+        ) {
+            for (name, text) in TEXTS {
+                let format = Format::by_name(name).unwrap();
+                let mut bytes = text.as_bytes().to_vec();
+                for (at, byte) in &changes {
+                    let at = at.index(bytes.len());
+                    bytes[at] = *byte;
+                }
+                let outcome = |chunks: &[usize]| {
+                    decode_any(format, &bytes, chunks).map_err(|it| (it.position, it.reason))
+                };
+                let whole = outcome(&[bytes.len()]);
+                prop_assert!(!changes.is_empty() || whole.as_ref().is_ok_and(|it| it.len() == 2));
+                prop_assert_eq!(outcome(&chunks), whole);
+            }
+        }
+    }
+
+    #[test]
+    fn every_format_is_documented() {
+        const DOCS: &str = include_str!("../../../docs/recordings.md");
+        let has = |has: bool| if has { "yes" } else { "no" };
+        for format in FORMATS {
+            let endings: Vec<_> = format.endings.iter().map(|it| format!("`.{it}`")).collect();
+            let labels = match format.labels {
+                Labels::Names => "names",
+                Labels::Numbers => "numbers",
+                Labels::None => "one",
+            };
+            let directions = has(format.keeps_directions);
+            let start = format!(
+                "| {} | `{}` | {} | {} | {labels} | {directions} |",
+                format.title,
+                format.name,
+                endings.join(", "),
+                has(format.is_written)
+            );
+            let row = DOCS.lines().find(|line| line.starts_with(&start));
+            let row = row.unwrap_or_else(|| panic!("docs/recordings.md has no row {start}"));
+            let errors =
+                if format.keeps_error_reports { "| yes |" } else { "| that there was one |" };
+            let times = if format.has_start { "| from the start on" } else { "| " };
+            assert!(row.contains(errors) && row.contains(times), "{row}");
+        }
+    }
+
+    #[test]
+    fn no_format_takes_the_head_of_another() {
+        for (head, name) in [
+            ("(1436509052.249713) can0 123#11\n", "candump"),
+            ("date Sat Sep 30 15:06:13.191 2017\nbase hex  timestamps absolute\n", "asc"),
+            ("// version 7\nbase hex  timestamps absolute\n", "asc"),
+            (";$FILEVERSION=1.1\n", "trc"),
+            (";   C:\\a.trc\n;\n     1)      1841  0001  8 00 00 00 00 00 00 00 00\n", "trc"),
+            ("Time Stamp,ID,Extended,Bus,LEN,D1,D2,D3,D4,D5,D6,D7,D8\n", "gvret"),
+            ("***BUSMASTER Ver 2.4.0***\n", "busmaster"),
+            ("//---\nMicrochip Technology Inc.\nCAN BUS Analyzer\n", "microchip"),
+            ("@ TEXT @ 2 @ 64 @ 0 @ 55 @ 10078 @ 00:00:10.078 @\r", "carbusanalyzer"),
+            ("timestamp,arbitration_id,extended,remote,error,dlc,data\n", "python-can-csv"),
+            ("  can0  123   [2]  11 22\n", "candump-console"),
+            (" (1600000000.123456)  can0  RX - -  123   [2]  11 22\n", "candump-console"),
+        ] {
+            for text in [head.to_owned(), head.replace('\n', "\r\n"), format!("\u{feff}{head}")] {
+                let known = FORMATS.iter().filter(|it| (it.begins)(text.as_bytes()));
+                let known: Vec<_> = known.map(|it| it.name).collect();
+                let has_mark = text.starts_with('\u{feff}');
+                let expected = if has_mark && name == "candump" { vec![] } else { vec![name] };
+                assert_eq!(known, expected, "{text}");
+            }
+        }
+    }
+
     #[test]
     fn formats_are_found_by_name_and_ending() {
         assert_eq!(Format::by_name("pcapng"), Some(&pcapng::FORMAT));
         assert_eq!(Format::by_name("pcapn"), None);
         assert_ne!(Format::by_name("pcap"), Format::by_name("pcapng"));
-        assert_eq!(format!("{FORMATS:?}"), "[candump, pcap, pcapng]");
+        assert_eq!(
+            format!("{FORMATS:?}"),
+            "[candump, pcap, pcapng, asc, blf, trc, gvret, busmaster, microchip, carbusanalyzer, python-can-csv, candump-console, mf4]"
+        );
         for (file_name, name) in [
             ("a.log", Some("candump")),
             ("a.b.PCAP", Some("pcap")),
             ("dir.log/a.pcapng", Some("pcapng")),
+            ("a.trc", Some("trc")),
             ("pcap", None),
+            ("a.pcap.zst", Some("pcap")),
+            ("a.gz", None),
             ("a.xlsx", None),
         ] {
             assert_eq!(Format::by_file_name(file_name).map(|format| format.name), name);

@@ -1,8 +1,8 @@
-//! Recordings of CAN and Ethernet frames: formats, reading, writing, statistics.
+//! Recordings of CAN and Ethernet frames: formats, reading, writing, statistics, merging, comparing.
 //!
 //! [`open`] a recording and iterate over its records; [`create`] one and write records to it, or hand them
-//! to a [`Sink`]. Both keep one buffer of 128 KiB, whatever the size of the recording. `-` stands for
-//! standard input and standard output.
+//! to a [`Sink`]. Both keep one buffer of 128 KiB, whatever the size of the recording, and what a [`Compression`] around
+//! it needs. `-` stands for standard input and standard output.
 //!
 //! ```
 //! use candor_recording::{Recording, Statistics};
@@ -20,7 +20,7 @@
 //!
 //! A [`Format`] is one file in `src/format/` and one line in its registry [`FORMATS`]. Its [`Decoder`] is
 //! pushed bytes and gives records; its [`Encoder`] is given records and appends bytes. Neither does I/O,
-//! and neither keeps more than a few names and counters:
+//! and neither keeps more than some names and counters, and of compressed recordings a piece of bounded size:
 //!
 //! ```
 //! use candor_recording::{Format, Step};
@@ -46,26 +46,35 @@
 //! ```
 
 mod can_udp;
+mod compression;
 #[cfg(feature = "create")]
 mod create;
 mod decode;
+mod diff;
 mod encode;
 mod error;
 mod format;
+mod merge;
 mod read;
 mod record;
 mod statistics;
 mod write;
 
 pub use can_udp::{CanUdp, NoPort};
+pub use compression::Compression;
 #[cfg(feature = "create")]
 pub use create::{Writer, create};
 pub use decode::{
-    DecodeError, Decoder, MAX_LINE_LEN, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
+    DecodeError, Decoder, MAX_LINE_LEN, MAX_RECORD_LEN, PassedOver, Position, Reason, Source, Step,
+};
+pub use diff::{
+    Clocks, Comparison, Differences, HEAD_FRAMES, MAX_PENDING, START_SPREAD_NS, Side, Sighting,
+    diff,
 };
 pub use encode::{EncodeError, Encoder};
 pub use error::{RecordingError, remedy};
-pub use format::{CAN2UDP, FORMATS, Format};
+pub use format::{CAN2UDP, FORMATS, FileDecoder, Format, Labels};
+pub use merge::{Merge, MergeInput};
 pub use read::{Entry, Recording, Skipped, open, open_file};
 pub use record::{
     AnyRecord, Direction, InterfaceError, InterfaceIndex, Interfaces, MAX_INTERFACE_NAME_LEN,
@@ -75,4 +84,4 @@ pub use statistics::{
     BusStatistics, BusyBits, EthernetStatistics, IdStatistics, LinkStatistics, MAX_IDS,
     MAX_STREAMS, PEAK_WINDOWS_NS, Pause, PeriodStatistics, Statistics, Stream, StreamStatistics,
 };
-pub use write::{Sink, format_of_name};
+pub use write::{Sink, format_of_name, growing_format_of_name};

@@ -3,12 +3,15 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::can_udp::CanUdp;
+use crate::compression::Compression;
 use crate::decode::{DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Step};
 use crate::error::{Problem, RecordingError};
 use crate::format::{FORMATS, Format};
-use crate::record::{AnyRecord, Interfaces, PacketSpan, Record};
+use crate::record::{AnyRecord, InterfaceIndex, Interfaces, PacketSpan, Record};
 
 const BUFFER_LEN: usize = 2 * MAX_RECORD_LEN;
 /// How much is read at most to find out the format.
@@ -40,8 +43,18 @@ pub fn open_file(
     let fail = |error| RecordingError::io(&name, "cannot be read", error);
     let file = file.map_err(fail)?;
     let len = file.metadata().map_err(fail)?.len();
+    let is_regular = file.metadata().is_ok_and(|it| it.is_file());
+    let again = file.try_clone().map_err(fail)?;
     let mut recording = Recording::new(&name, file, format)?;
     recording.len_bytes = (len > 0).then_some(len);
+    // What is compressed cannot be sought in, nor can a pipe.
+    if let Some(decoder) = recording.format.file_decoder().filter(|_| is_regular)
+        && recording.compressed.is_none()
+    {
+        recording.decoder = decoder(Box::new(again));
+        recording.is_sought = true;
+        (recording.start, recording.end, recording.at_end) = (0, 0, true);
+    }
     Ok(recording)
 }
 
@@ -54,6 +67,9 @@ pub struct Recording {
     source: Box<dyn Read + Send>,
     len_bytes: Option<u64>,
     consumed_bytes: u64,
+    compressed: Option<Compressed>,
+    /// Whether the decoder reads the file itself.
+    is_sought: bool,
     format: &'static Format,
     decoder: Box<dyn Decoder>,
     /// The bytes read and not yet consumed are `buffer[start..end]`.
@@ -70,11 +86,48 @@ pub struct Recording {
     cut: Option<RecordingError>,
 }
 
+/// What a recording is compressed with.
+struct Compressed {
+    compression: Compression,
+    /// How many bytes of the file were read.
+    read_bytes: Arc<AtomicU64>,
+    /// Why it could not be decompressed further.
+    end: Option<RecordingError>,
+}
+
+/// Counts what is read.
+struct Counted<R>(R, Arc<AtomicU64>);
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read(out)?;
+        self.1.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
 /// What [`Recording::step`] found.
-enum Found {
+#[derive(Clone, Copy)]
+pub(crate) enum Found {
     Can(Record),
     /// An Ethernet frame; the place counts from the start of the buffer.
     Ethernet(Record<PacketSpan>),
+}
+
+impl Found {
+    pub(crate) const fn time_ns(&self) -> u64 {
+        match self {
+            Self::Can(record) => record.time_ns,
+            Self::Ethernet(record) => record.time_ns,
+        }
+    }
+
+    pub(crate) const fn interface(&self) -> InterfaceIndex {
+        match self {
+            Self::Can(record) => record.interface,
+            Self::Ethernet(record) => record.interface,
+        }
+    }
 }
 
 /// A record of either kind with the name of its interface.
@@ -84,6 +137,8 @@ pub struct Entry<'a> {
     pub interface: &'a str,
     /// The record.
     pub record: AnyRecord<'a>,
+    /// When the measurement began, in nanoseconds since 1970, if the recording has said so.
+    pub start_ns: Option<u64>,
 }
 
 /// Malformed records that were passed over on request.
@@ -110,6 +165,8 @@ impl Recording {
             source: Box::new(source),
             len_bytes: None,
             consumed_bytes: 0,
+            compressed: None,
+            is_sought: false,
             // Replaced below.
             format: FORMATS[0],
             decoder: FORMATS[0].decoder(),
@@ -124,6 +181,7 @@ impl Recording {
             ethernet_frames: 0,
             cut: None,
         };
+        recording.decompress()?;
         recording.format = match format {
             Some(format) => format,
             None => recording.find_format()?,
@@ -143,7 +201,9 @@ impl Recording {
     /// is read.
     #[must_use]
     pub fn can_udp(mut self, can_udp: CanUdp) -> Self {
-        self.decoder = self.format.decoder_with(can_udp);
+        if !self.is_sought {
+            self.decoder = self.format.decoder_with(can_udp);
+        }
         self
     }
 
@@ -178,16 +238,57 @@ impl Recording {
         self.cut.as_ref()
     }
 
+    /// When the measurement began, in nanoseconds since 1970, if the recording has said so.
+    #[must_use]
+    pub fn start_ns(&self) -> Option<u64> {
+        self.decoder.start_ns()
+    }
+
     /// The size of the file, if it is one.
     #[must_use]
     pub fn len_bytes(&self) -> Option<u64> {
         self.len_bytes
     }
 
-    /// How many bytes the records so far took.
+    /// What the recording is compressed with as a whole.
+    #[must_use]
+    pub fn compression(&self) -> Option<Compression> {
+        self.compressed.as_ref().map(|compressed| compressed.compression)
+    }
+
+    /// How many bytes of the file the records so far took; of a compressed one, how many were read.
     #[must_use]
     pub fn consumed_bytes(&self) -> u64 {
-        self.consumed_bytes
+        match &self.compressed {
+            Some(compressed) => compressed.read_bytes.load(Ordering::Relaxed),
+            None => self.decoder.offset().unwrap_or(self.consumed_bytes),
+        }
+    }
+
+    /// Puts a decompressor before the source if what it gives first is compressed.
+    fn decompress(&mut self) -> Result<(), RecordingError> {
+        self.fill_up_to(Compression::MAGIC_LEN)?;
+        let Some(compression) = Compression::by_content(&self.buffer[..self.end]) else {
+            return Ok(());
+        };
+        let head = io::Cursor::new(self.buffer[..self.end].to_vec());
+        let source = std::mem::replace(&mut self.source, Box::new(io::empty()));
+        let read_bytes = Arc::<AtomicU64>::default();
+        self.source = compression.reader(Counted(head.chain(source), read_bytes.clone()));
+        self.compressed = Some(Compressed { compression, read_bytes, end: None });
+        (self.end, self.at_end) = (0, false);
+        self.fill_up_to(Compression::MAGIC_LEN)?;
+        match Compression::by_content(&self.buffer[..self.end]) {
+            Some(again) => Err(RecordingError::new(&self.name, Problem::Twice(again))),
+            None => Ok(()),
+        }
+    }
+
+    fn fill_up_to(&mut self, len: usize) -> Result<(), RecordingError> {
+        while self.end < len && !self.at_end {
+            self.fill()?;
+        }
+        Ok(())
     }
 
     /// Reads no further than needed, so that a live pipe is not waited for.
@@ -200,6 +301,9 @@ impl Recording {
                 break;
             }
             self.fill()?;
+        }
+        if let Some(end) = self.compressed.as_mut().and_then(|compressed| compressed.end.take()) {
+            return Err(end);
         }
         // A name says nothing about bytes that no text has.
         let is_binary = self.buffer[..self.end]
@@ -224,9 +328,23 @@ impl Recording {
                     return Ok(());
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(RecordingError::io(&self.name, "cannot be read", error)),
+                Err(error) => return self.unreadable(error),
             }
         }
+    }
+
+    /// What a decompressor made of its bytes before it failed counts, so a recording ends there.
+    fn unreadable(&mut self, error: io::Error) -> Result<(), RecordingError> {
+        let is_compressed =
+            matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData);
+        let Some(compressed) = self.compressed.as_mut().filter(|_| is_compressed) else {
+            return Err(RecordingError::io(&self.name, "cannot be read", error));
+        };
+        let place = compressed.read_bytes.load(Ordering::Relaxed);
+        let problem = Problem::Compressed(compressed.compression, place, error);
+        compressed.end = Some(RecordingError::new(&self.name, problem));
+        self.at_end = true;
+        Ok(())
     }
 
     fn consume(&mut self, count: usize) {
@@ -243,22 +361,27 @@ impl Recording {
             Ok(found) => found,
             Err(error) => return Some(Err(error)),
         };
-        let interfaces = self.decoder.interfaces();
-        Some(Ok(match found {
-            Found::Can(record) => {
-                let interface = interfaces.name(record.interface);
-                Entry { interface, record: AnyRecord::Can(record) }
-            }
+        Some(Ok(self.entry(found)))
+    }
+
+    /// What was found last.
+    pub(crate) fn entry(&self, found: Found) -> Entry<'_> {
+        let record = match found {
+            Found::Can(record) => AnyRecord::Can(record),
             Found::Ethernet(record) => {
-                let interface = interfaces.name(record.interface);
-                let record = record.map(|span| span.slice(&self.buffer));
-                Entry { interface, record: AnyRecord::Ethernet(record) }
+                AnyRecord::Ethernet(record.map(|span| span.slice(&self.buffer)))
             }
-        }))
+        };
+        let interface = self.decoder.interfaces().name(found.interface());
+        Entry { interface, record, start_ns: self.decoder.start_ns() }
+    }
+
+    pub(crate) fn problem(&self, problem: Problem) -> RecordingError {
+        RecordingError::new(&self.name, problem)
     }
 
     /// The next frame, unless the reading is over.
-    fn next_found(&mut self) -> Option<Result<Found, RecordingError>> {
+    pub(crate) fn next_found(&mut self) -> Option<Result<Found, RecordingError>> {
         if self.is_over {
             return None;
         }
@@ -286,15 +409,31 @@ impl Recording {
                 }
                 Ok(Step::Skip { consumed }) => self.consume(consumed),
                 Ok(Step::NeedMore) => self.fill()?,
-                Ok(Step::End) => return Ok(None),
+                Ok(Step::End) => return self.end(),
                 Err(error) if error.is_cut() && self.has_records => {
                     self.consume(error.resume.unwrap_or(0));
                     self.cut = Some(RecordingError::new(&self.name, Problem::Malformed(error)));
-                    return Ok(None);
+                    return self.end();
                 }
                 Err(error) => self.skip(error)?,
             }
         }
+    }
+
+    /// All that could be read was; if it was decompressed no further, that is told.
+    fn end(&mut self) -> Result<Option<Found>, RecordingError> {
+        let end = self.compressed.as_mut().and_then(|compressed| compressed.end.take());
+        match end {
+            None => {}
+            Some(end) if end.is_cut_compression() && self.has_records => self.cut = Some(end),
+            Some(end) if self.skips_malformed && self.has_records => {
+                self.cut = None;
+                self.skipped.count += 1;
+                self.skipped.first.get_or_insert(end);
+            }
+            Some(end) => return Err(end),
+        }
+        Ok(None)
     }
 
     fn skip(&mut self, error: DecodeError) -> Result<(), RecordingError> {
@@ -349,7 +488,7 @@ mod tests {
             };
             sink.write_any(&any, "x").unwrap();
         }
-        sink.into_inner().unwrap()
+        sink.finish().unwrap().0
     }
 
     #[test]
@@ -404,6 +543,64 @@ mod tests {
         assert_eq!(recording.passed_over(), expected);
     }
 
+    /// Whatever format it is in, and however many records were read before it was cut or damaged.
+    #[test]
+    fn compressed_recordings_are_read() {
+        use crate::compression::Compressor;
+        use std::io::Write;
+        let record = |time_ns: u64| Record {
+            time_ns,
+            interface: crate::InterfaceIndex(0),
+            direction: None,
+            frame: format!("{:03X}#{time_ns:016X}", time_ns % 2_000).parse().unwrap(),
+        };
+        let packed = |bytes: &[u8], compression| {
+            let mut out = Compressor::new(Vec::new(), Some(compression));
+            out.write_all(bytes).unwrap();
+            out.finish().unwrap().0
+        };
+        for compression in Compression::ALL {
+            for format in Format::written() {
+                let mut sink = Sink::new("a", Vec::new(), format);
+                for number in 0..20_000_u64 {
+                    sink.write(&record(number * 1_000_003), "can0").unwrap();
+                }
+                let plain = sink.finish().unwrap().0;
+                let bytes = packed(&plain, compression);
+                let open = |bytes: &[u8]| {
+                    let source = io::Cursor::new(bytes.to_vec());
+                    Recording::new("a", source, None).unwrap()
+                };
+                let mut whole = open(&bytes);
+                assert_eq!((whole.format(), whole.compression()), (format, Some(compression)));
+                assert_eq!(whole.by_ref().map(Result::unwrap).count(), 20_000);
+                assert_eq!(whole.consumed_bytes(), bytes.len() as u64);
+                // Of a zstd frame the last window is lost, here perhaps all of it.
+                let cut = io::Cursor::new(bytes[..bytes.len() - 9].to_vec());
+                let message = match Recording::new("a", cut, None) {
+                    Ok(mut cut) => {
+                        assert!(cut.by_ref().map(Result::unwrap).count() > 0);
+                        cut.cut().unwrap().to_string()
+                    }
+                    Err(error) => error.to_string(),
+                };
+                assert!(message.contains("ends inside what is compressed"), "{message}");
+            }
+            let bytes = packed(&packed(LOG, compression), compression);
+            let error = Recording::new("a", io::Cursor::new(bytes), None).err().unwrap();
+            let expected =
+                format!("a: it is compressed twice; decompress it once with `{compression} -d`");
+            assert_eq!(error.to_string(), expected);
+            let mut bytes = packed(LOG, compression);
+            bytes.extend_from_slice(b"something else");
+            let mut damaged = Recording::new("a", io::Cursor::new(bytes.clone()), None)
+                .unwrap()
+                .skip_malformed(true);
+            assert!(damaged.by_ref().all(|record| record.is_ok()));
+            assert!(damaged.skipped().count > 0 || compression == Compression::Gzip);
+        }
+    }
+
     const LOG: &[u8] = b"(1.000000) can0 123#11\n(2.000000) can1 1234\n(3.000000) can0 123#33\n";
 
     #[test]
@@ -433,14 +630,14 @@ mod tests {
             direction: None,
             frame: "123#1122334455667788".parse().unwrap(),
         };
-        for format in FORMATS {
+        for format in Format::written().filter(|format| format.grows_by_record) {
             let mut sink = Sink::new("a", Vec::new(), format);
             let mut ends = Vec::new();
             for second in 1..=3 {
                 sink.write(&record(second * 1_000_000_000), "can0").unwrap();
                 ends.push(sink.buffer.len());
             }
-            let whole = sink.into_inner().unwrap();
+            let whole = sink.finish().unwrap().0;
             for len in ends[0]..=whole.len() {
                 let bytes = std::io::Cursor::new(whole[..len].to_vec());
                 let mut recording = Recording::new("a", bytes, Some(format)).unwrap();
@@ -448,11 +645,12 @@ mod tests {
                 let expected = ends.iter().filter(|&&end| end <= len).count();
                 // The last line of a text may be whole without its line feed, and a number that lost
                 // digits is a number.
-                let is_text = format.name == "candump";
+                let is_text = ["candump", "asc", "trc"].contains(&format.name);
                 let is_right =
                     records.len() == expected || is_text && records.len() == expected + 1;
                 assert!(is_right, "{}: {len} bytes", format.name);
-                let is_cut = !ends.contains(&len) && records.len() == expected;
+                // What comes behind the last record is none.
+                let is_cut = len < ends[2] && !ends.contains(&len) && records.len() == expected;
                 assert_eq!(recording.cut().is_some(), is_cut, "{}: {len} bytes", format.name);
                 assert_eq!(recording.skipped().count, 0);
                 assert_eq!(recording.consumed_bytes(), len as u64, "{}", format.name);
@@ -502,7 +700,7 @@ mod tests {
         assert_eq!(format("a.log", b"").unwrap(), "candump");
         assert_eq!(
             format("a.xyz", b"?").unwrap_err().to_string(),
-            "a.xyz: not a recording in one of the formats candump, pcap, pcapng; convert other formats with python-can: `python3 -m can.logconvert IN OUT.log`"
+            "a.xyz: not a recording in one of the formats candump, pcap, pcapng, asc, blf, trc, gvret, busmaster, microchip, carbusanalyzer, python-can-csv, candump-console, mf4; convert other formats with python-can: `python3 -m can.logconvert IN OUT.log`"
         );
     }
 }

@@ -41,6 +41,15 @@ pub enum AnyRecord<'a> {
 }
 
 impl AnyRecord<'_> {
+    /// Nanoseconds since the zero of whoever recorded, usually 1970.
+    #[must_use]
+    pub fn time_ns(&self) -> u64 {
+        match self {
+            Self::Can(record) => record.time_ns,
+            Self::Ethernet(record) => record.time_ns,
+        }
+    }
+
     /// Which way the frame went, if the recording says so.
     #[must_use]
     pub fn direction(&self) -> Option<Direction> {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use crate::compression::Compression;
 use crate::decode::MAX_RECORD_LEN;
 use crate::encode::Encoder;
 use crate::error::{Problem, RecordingError};
@@ -17,7 +18,24 @@ const BUFFER_LEN: usize = 2 * MAX_RECORD_LEN;
 /// # Errors
 /// The ending of the name stands for none.
 pub fn format_of_name(name: &str) -> Result<&'static Format, RecordingError> {
-    Format::by_file_name(name).ok_or_else(|| RecordingError::new(name, Problem::UnknownEnding))
+    Format::written_by_file_name(name)
+        .ok_or_else(|| RecordingError::new(name, Problem::UnknownEnding))
+}
+
+/// As [`format_of_name`], for a recording that grows while it is used: what was recorded is in the file, and not only when it ends.
+///
+/// # Errors
+/// The ending of the name stands for no format, or several records are compressed at once.
+pub fn growing_format_of_name(name: &str) -> Result<&'static Format, RecordingError> {
+    let format = format_of_name(name)?;
+    let compressed = match Compression::of_file_name(name) {
+        (_, Some(compression)) => Some(format!("what is compressed with {compression}")),
+        (_, None) => (!format.grows_by_record).then(|| format!("a {}", format.title)),
+    };
+    match compressed {
+        None => Ok(format),
+        Some(what) => Err(RecordingError::new(name, Problem::NotGrowing(what))),
+    }
 }
 
 /// A recording being written to `W`. What is left in the buffer is lost unless [`Sink::flush`] is
@@ -89,12 +107,19 @@ impl<W: Write> Sink<W> {
         written.map_err(|error| RecordingError::unwritable(&self.name, error))
     }
 
-    /// Writes what is in the buffer and gives back what it was written to.
+    /// When the measurement began, in nanoseconds since 1970, for formats that keep it; to be said before the first record.
+    pub fn start(&mut self, start_ns: u64) {
+        self.encoder.start(start_ns);
+    }
+
+    /// Writes what is left and gives back what it was written to, and what is to take the place of its first bytes, if anything
+    /// is and `W` can go back.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn into_inner(mut self) -> Result<W, RecordingError> {
+    pub fn finish(mut self) -> Result<(W, Option<Vec<u8>>), RecordingError> {
+        let head = self.encoder.finish(&mut self.buffer);
         self.flush()?;
-        Ok(self.out)
+        Ok((self.out, head))
     }
 }

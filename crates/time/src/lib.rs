@@ -19,6 +19,7 @@
 //! ```
 #![no_std]
 
+pub mod civil;
 mod instant;
 mod nanos;
 

@@ -7,7 +7,7 @@ use candor_bus::capture::Captured;
 use candor_linux::clock;
 use candor_output::Target;
 use candor_port::Origin;
-use candor_recording::{Direction, Encoder, FORMATS, Format, InterfaceIndex, Record};
+use candor_recording::{Direction, Encoder, Format, InterfaceIndex, Labels, Record};
 use candor_time::{Instant, Monotonic, Nanos};
 
 use super::json::Recording;
@@ -46,9 +46,8 @@ impl LogFile {
         overwriting: Overwriting,
     ) -> Result<Self, String> {
         let name = path.display().to_string();
-        let Some(format) = Format::by_file_name(&name) else {
-            let endings: Vec<_> = FORMATS
-                .iter()
+        let Some(format) = Format::written_by_file_name(&name) else {
+            let endings: Vec<_> = Format::written()
                 .flat_map(|format| format.endings)
                 .map(|ending| format!(".{ending}"))
                 .collect();
@@ -57,7 +56,8 @@ impl LogFile {
                 endings.join(", ")
             ));
         };
-        if ports > 1 && !format.keeps_interfaces {
+        candor_recording::growing_format_of_name(&name).map_err(|error| error.to_string())?;
+        if ports > 1 && format.labels == Labels::None {
             return Err(format!(
                 "{name}: a {} holds only one interface; use .log or .pcapng for several ports",
                 format.title
@@ -137,6 +137,8 @@ impl LogFile {
 
     /// Writes the rest and puts the file in its place.
     pub(super) fn finish(mut self) -> Result<Recording, String> {
+        let _ = self.encoder.finish(&mut self.buffer);
+        self.ends.push((self.buffer.len(), None));
         self.flush()?;
         let Self { name, format, target, written, frames, .. } = self;
         target.finish().map_err(|error| failure(&name, &error))?;

@@ -8,7 +8,7 @@ use candor_bus::report;
 use candor_bus::schedule::Figures;
 use candor_bus::words::View;
 use candor_port::{Driver, Origin};
-use candor_recording::{FORMATS, Format};
+use candor_recording::Format;
 use candor_signals::Decoded;
 use candor_wire::can::Kind;
 
@@ -204,7 +204,7 @@ objects! {
         /// The path of the file
         file;
         /// Its format
-        format [FORMATS.iter().map(|it| it.name)] = it.format.name;
+        format [Format::written().map(|it| it.name)] = it.format.name;
         /// Frames in it
         frames;
         /// Its size in bytes

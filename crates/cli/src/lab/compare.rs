@@ -67,8 +67,9 @@ pub(super) fn compare(arguments: &Compare) -> Answer {
     let (before, after) = sides(arguments)?;
     let comparison = held(&before, &after);
     let compared = comparison.figures.len() + comparison.ranges.len() + comparison.functions.len();
+    let compared = compared + comparison.gone.len();
     if compared == 0 {
-        return Err(nothing(&comparison));
+        return Err(nothing(&comparison, arguments));
     }
     match arguments.json {
         true => print(&json::lines(&comparison, arguments.allow)?)?,
@@ -98,7 +99,7 @@ fn sides(arguments: &Compare) -> Result<(Side, Side), String> {
     Ok((side(old)?, side(new)?))
 }
 
-fn nothing(comparison: &Comparison) -> String {
+fn nothing(comparison: &Comparison, arguments: &Compare) -> String {
     let some =
         |names: &[String]| names.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
     match comparison.pairs {
@@ -108,15 +109,22 @@ fn nothing(comparison: &Comparison) -> String {
             some(&comparison.only_before),
             some(&comparison.only_after)
         ),
-        _ => format!(
-            "no figure to compare{}",
-            comparison.notes.first().map_or(String::new(), |note| format!(": {note}"))
-        ),
+        _ => {
+            let after = arguments.after.as_ref();
+            let after = after.map_or_else(String::new, |dir| format!(" and {}", dir.display()));
+            let note = comparison.notes.first();
+            format!(
+                "{}{after}: no figure to compare{}; run the same experiments with the same seeds on both sides, \
+                 so that frames arrive",
+                arguments.before.display(),
+                note.map_or_else(String::new, |note| format!(" ({note})"))
+            )
+        }
     }
 }
 
 pub(crate) fn agrees(comparison: &Comparison, allow: Allowance) -> bool {
-    comparison.not_allowed(allow).next().is_none()
+    comparison.not_allowed(allow).next().is_none() && comparison.gone.is_empty()
 }
 
 fn text(comparison: &Comparison, arguments: &Compare) -> String {
@@ -126,7 +134,9 @@ fn text(comparison: &Comparison, arguments: &Compare) -> String {
     parts.push(functions(&comparison.functions, arguments.top));
     parts.push(unpaired("before", &comparison.only_before));
     parts.push(unpaired("after", &comparison.only_after));
-    parts.extend(comparison.notes.iter().map(|note| format!("note: {note}\n")));
+    parts.extend(
+        comparison.gone.iter().chain(&comparison.notes).map(|note| format!("note: {note}\n")),
+    );
     parts.push(summary(comparison, arguments.allow));
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
@@ -221,7 +231,8 @@ fn ranges(ranges: &[Ranges]) -> String {
             range.trend.word().to_owned(),
         ]
     };
-    let head = ["under load", "figure", ">seeds", ">before", ">seeds", ">after", "ranges"];
+    let head =
+        ["over the seeds, no verdict", "figure", ">seeds", ">before", ">seeds", ">after", "ranges"];
     table(&head, &ranges.iter().map(row).collect::<Vec<_>>())
 }
 

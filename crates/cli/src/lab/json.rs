@@ -131,7 +131,7 @@ objects! {
         is_allowed = it.is_allowed(*allow);
     }
 
-    /// A figure over several seeds before and after the change.
+    /// A figure that is not exact, over its seeds before and after the change: it does not change the exit code.
     "range" of "lab compare" for Ranges as it {
         /// The experiment, as it is called after the change
         experiment;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use candor_diagnostics::list_of_names;
+use candor_diagnostics::{list_of_names, visible};
 use candor_lab::result::ResultFile;
 use candor_lab::sweep::{self, Sweep};
 use candor_lab::{glob, report};
@@ -72,7 +72,7 @@ pub(super) fn show(arguments: &Show) -> Answer {
     let canvas = Canvas { time, height: 18 + series.len(), ..Canvas::default() };
     let text = if arguments.histogram {
         let of = |series: &Series<'_>| {
-            let label = format!("{}: {}", series.name, metric.label());
+            let label = format!("{}: {}", visible(series.name), metric.label());
             text::histogram(&label, &classic(series.profile, HISTOGRAM_BINS), canvas)
         };
         series.iter().map(of).collect::<Vec<_>>().join("\n")

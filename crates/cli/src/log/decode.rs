@@ -2,7 +2,7 @@
 //!
 //! Each frame is shown as in a candump log, with a line per signal below.
 
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use candor_bus::words::{View, number};
@@ -16,9 +16,8 @@ use clap::Args;
 use crate::Answer;
 use crate::bus::database;
 use crate::json;
-use crate::output::unwritable;
 
-use super::{InputArgs, Progress, explain_malformed, report_skipped};
+use super::{InputArgs, Progress, Stop, explain_malformed, report_skipped};
 
 #[derive(Args)]
 pub(crate) struct DecodeArgs {
@@ -75,22 +74,6 @@ pub(super) fn run(args: &DecodeArgs) -> Answer {
         }
         Err(Stop::Reader) => Ok(true),
         Err(Stop::Error(error)) => Err(error),
-    }
-}
-
-/// Why not all was shown.
-enum Stop {
-    /// Nobody reads it any more.
-    Reader,
-    Error(String),
-}
-
-impl From<io::Error> for Stop {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::BrokenPipe => Self::Reader,
-            _ => Self::Error(unwritable(&error)),
-        }
     }
 }
 

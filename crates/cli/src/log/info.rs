@@ -106,11 +106,18 @@ impl Info<'_> {
 
     fn write_text(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let statistics = self.statistics;
-        writeln!(out, "{}: {}", self.file.display(), self.recording.format().title)?;
+        write!(out, "{}: {}", self.file.display(), self.recording.format().title)?;
+        if let Some(compression) = self.recording.compression() {
+            write!(out, ", compressed with {compression}")?;
+        }
+        writeln!(out)?;
         let mut facts = Vec::new();
         let mut fact = |name: &str, value: String| facts.push(vec![name.to_owned(), value]);
         fact("frames", statistics.frames().to_string());
         fact("ids", statistics.ids().count().to_string());
+        if let Some(start_ns) = self.recording.start_ns() {
+            fact("start of the measurement", format!("{} s", seconds(start_ns)));
+        }
         if let Some((first_ns, last_ns)) = statistics.span_ns() {
             fact("from", format!("{} s", seconds(first_ns)));
             fact("to", format!("{} s", seconds(last_ns)));
@@ -132,7 +139,7 @@ impl Info<'_> {
             ("  cut by the recorder", ethernet.cut_frames()),
             ("  shorter than a header", ethernet.short_frames()),
             ("  of streams not listed", ethernet.unlisted_frames()),
-            ("packets of other protocols", passed_over.other_packets),
+            ("other packets, objects and events", passed_over.other_packets),
         ] {
             if count > 0 {
                 fact(name, count.to_string());
@@ -326,7 +333,7 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
 
 /// Writes rows of the same number of cells; the first `left` columns are aligned left, the others
 /// right.
-fn write_table(out: &mut Vec<u8>, left: usize, rows: &[Vec<String>]) -> io::Result<()> {
+pub(super) fn write_table(out: &mut Vec<u8>, left: usize, rows: &[Vec<String>]) -> io::Result<()> {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..columns).filter_map(width).collect();

@@ -2,12 +2,13 @@
 
 use candor_bus::words::View;
 use candor_recording::{
-    BusStatistics, Direction, FORMATS, IdStatistics, LinkStatistics, Record, Stream,
-    StreamStatistics,
+    BusStatistics, Compression, Differences, Direction, FORMATS, IdStatistics, LinkStatistics,
+    Record, Side, Sighting, Stream, StreamStatistics,
 };
 use candor_signals::Decoded;
 use candor_wire::can::{Id, Timing};
 
+use super::diff::DiffArgs;
 use super::info::{Info, ether_type, hex};
 use crate::json::{objects, words};
 
@@ -42,18 +43,71 @@ objects! {
         text = it.0.value_name();
     }
 
+    /// A frame that only one of two recordings has.
+    "only" of "log diff" for (Side, &Sighting, &str) as (side, it, interface) {
+        /// Which of them
+        side = side;
+        /// Which of the CAN frames of that recording it is, from 1 on
+        number = it.number;
+        /// When it was recorded, in ns since 1970, by the clock of that recording
+        time_ns = it.time_ns;
+        /// The interface that it was recorded on
+        interface = interface;
+        /// Which way it went; null if the recording does not say
+        direction = it.direction;
+        /// The frame in the notation of candump, such as 123#DEADBEEF
+        frame = it.frame;
+    }
+
+    /// What two recordings have in common, and how the clock of B runs against that of A.
+    "diff" of "log diff" for (&DiffArgs, &Differences) as (args, it) {
+        /// The first file as it was given
+        a = args.files()[0];
+        /// The second file as it was given
+        b = args.files()[1];
+        /// CAN frames that both have
+        both = it.both;
+        /// CAN frames that only A has, shown or not
+        only_a = it.only[0];
+        /// CAN frames that only B has
+        only_b = it.only[1];
+        /// Those that only A has, or so it was taken because too many waited
+        crowded_out_a = it.crowded_out[0];
+        /// The same of B
+        crowded_out_b = it.crowded_out[1];
+        /// CAN frames of A that are earlier than the one before
+        out_of_order_a = it.backwards[0];
+        /// The same of B
+        out_of_order_b = it.backwards[1];
+        /// Whether the starts of both told how their clocks differ, or --offset did
+        is_synchronised = !it.is_unsynchronised;
+        /// The stamp in B less that in A of the earliest common frame, in ns; null if there is none
+        offset_first_ns = it.clocks.first_offset_ns();
+        /// The same of the latest common frame
+        offset_last_ns = it.clocks.last_offset_ns();
+        /// What the clock of B gains, in millionths: the slope of the line of least squares through the offsets; null if
+        /// the common frames have only one time
+        drift_ppm = it.clocks.drift_ppm();
+        /// How far an offset is from that line at most, in ns; null if there is no common frame
+        deviation_ns_max = it.clocks.deviation_ns_max();
+    }
+
     /// A recording.
     "log" of "log info" for Info<'_> as it {
         /// The file as it was given
         file = it.file.display().to_string();
         /// Its format
         format [FORMATS.iter().map(|it| it.name)] = it.recording.format().name;
+        /// What it is compressed with as a whole; null if it is not
+        compression = it.recording.compression();
         /// Frames, without error reports
         frames = it.statistics.frames();
         /// Error reports of drivers
         error_reports = it.statistics.error_reports();
         /// Different identifiers; one on two interfaces counts twice
         ids = it.statistics.ids().count();
+        /// When the measurement began, in ns since 1970; null if the recording does not say
+        start_ns = it.recording.start_ns();
         /// The earliest time, in ns since 1970; null if there are no records
         first_ns = it.statistics.span_ns().map(|(first_ns, _)| first_ns);
         /// The latest time, in ns since 1970; null if there are no records
@@ -80,7 +134,7 @@ objects! {
         short_frames = it.statistics.ethernet().short_frames();
         /// Ethernet frames of none of the 65,536 different streams that are listed
         unlisted_stream_frames = it.statistics.ethernet().unlisted_frames();
-        /// Packets of other protocols in the capture
+        /// Packets of other protocols, objects of other types, and other events
         other_packets = it.recording.passed_over().other_packets;
         /// Frames with none of the 65,536 different identifiers that are listed
         unlisted_frames = it.statistics.unlisted_frames();
@@ -185,7 +239,9 @@ objects! {
 }
 
 words! {
+    Compression {}
     Direction {}
+    Side {}
 }
 
 /// A signal with the whole number in the frame.

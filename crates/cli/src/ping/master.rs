@@ -25,7 +25,7 @@ use crate::Answer;
 use crate::bus::live::{Out, catch_signals, hex_word};
 use crate::duration;
 use crate::overwrite::{Overwriting, unwritable};
-use crate::result::{self, Saving};
+use crate::result::{self, Aim, Saving};
 
 /// Requests if neither a count nor a time is given.
 const COUNT: u64 = 100;
@@ -93,6 +93,13 @@ pub(crate) struct PingArgs {
     json: bool,
 }
 
+impl PingArgs {
+    /// How many requests each ping sends.
+    fn most(&self) -> Option<u64> {
+        self.count.or(self.time.is_none().then_some(COUNT))
+    }
+}
+
 fn read_rates(text: &str) -> Result<Timing, String> {
     read_timing(text).ok_or_else(|| "write a bit rate as 1M, or 500k,2M for CAN FD".into())
 }
@@ -110,7 +117,7 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
         length: args.length,
         is_fd: args.fd,
         pace: if args.paced { Pace::OpenLoop } else { Pace::OneAtATime },
-        count: args.count.or(args.time.is_none().then_some(COUNT)),
+        count: args.most(),
         timeout: args.timeout,
         linger: LINGER,
         seed: args.seed,
@@ -144,6 +151,7 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
         out: Out::new(),
         csv,
         error: None,
+        interrupted_after: None,
         is_json: args.json,
         has_head: false,
     };
@@ -290,6 +298,8 @@ struct Follower {
     out: Out,
     csv: Option<Csv>,
     error: Option<String>,
+    /// When somebody ended it, since the start.
+    interrupted_after: Option<Nanos>,
     is_json: bool,
     has_head: bool,
 }
@@ -339,7 +349,17 @@ impl Follower {
         }
         // One ping is all of them.
         let places = (0..self.pairs.len()).map(Some).filter(|_| self.pairs.len() > 1);
-        let result = |place| report::result(master, place, &self.measured, self.empty(args, place));
+        let result = |place: Option<usize>| {
+            let result = report::result(master, place, &self.measured, self.empty(args, place));
+            let pings = if place.is_some() { 1 } else { self.pairs.len() as u64 };
+            let aim =
+                Aim { count: args.most().map(|it| it.saturating_mul(pings)), time: args.time };
+            let note = |after| aim.missed(result.counts.sent, "request", after);
+            ResultFile {
+                notes: self.interrupted_after.and_then(note).into_iter().collect(),
+                ..result
+            }
+        };
         let results: Vec<_> = places.chain([None]).map(result).collect();
         let text = match self.is_json {
             true => result::json_lines(&results, &args.saving)?,
@@ -395,15 +415,18 @@ impl run::Observer for Follower {
     }
 
     fn goes_on(&mut self, master: &Master, now: Instant<Monotonic>) -> bool {
+        let mut is_read = true;
         if now.since(self.last_time) >= self.interval {
             match self.tick(master.counts(None), now) {
-                Ok(true) => {}
-                Ok(false) => return false,
+                Ok(is_open) => is_read = is_open,
                 Err(error) => self.error = Some(error),
             }
         }
+        if !is_read || self.stop.load(Ordering::Relaxed) {
+            self.interrupted_after = Some(now.since(self.start));
+        }
         self.error.is_none()
-            && !self.stop.load(Ordering::Relaxed)
+            && self.interrupted_after.is_none()
             && self.end.is_none_or(|end| now < end)
     }
 }

@@ -116,6 +116,7 @@ pub(super) fn result(
             received: counts.answered + counts.late,
             lost,
             duplicated: counts.duplicates,
+            reordered: counts.reordered,
             late: counts.late,
             ..lat::Counts::default()
         },

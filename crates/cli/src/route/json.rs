@@ -204,7 +204,7 @@ objects! {
 
     /// A port of a gateway; counts are since the start, and `received` is the sum of `routed`, `not_routed` and
     /// `refused`.
-    "port" of "route stats" for (&PortSnapshot, Option<&PortRates>) as (it, rates) {
+    "port" of "route stats", "route apply" for (&PortSnapshot, Option<&PortRates>) as (it, rates) {
         /// What the rules call it
         bus = it.bus;
         /// The port, such as can0
@@ -268,7 +268,7 @@ objects! {
     }
 
     /// A rule and one of its destinations; counts are since the start of the gateway.
-    "rule" of "route stats" for (&RuleSnapshot, Option<&RuleRates>) as (it, rates) {
+    "rule" of "route stats", "route apply" for (&RuleSnapshot, Option<&RuleRates>) as (it, rates) {
         /// The name of the rule
         rule = it.rule;
         /// The bus that it takes frames from
@@ -332,7 +332,7 @@ objects! {
     }
 
     /// The gateway as a whole; it comes last, and with --watch last of each interval.
-    "summary" of "route stats" for Snapshot as it {
+    "summary" of "route stats", "route apply" for Snapshot as it {
         /// The rule file
         file;
         /// The process

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use candor_causes::Cause;
 use candor_daemon::rehearsal::Rehearsal;
 use candor_gateway::plan::Choice;
 use candor_gateway::plane::PLANES;
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
     let mut tell = |line: &str| say!("{line}");
     match candor_gateway::run(&service, &signals, &mut tell) {
         Ok(snapshot) => {
-            print_within(summary(&snapshot), LAST_PATIENCE)?;
+            print_within(summary(&snapshot) + &paced_by_the_machine(&snapshot), LAST_PATIENCE)?;
             Ok(!(args.until_end && snapshot.ports.iter().any(is_damaged)))
         }
         Err(candor_gateway::Error::Rules(findings)) => {
@@ -129,8 +130,32 @@ fn is_damaged(port: &PortSnapshot) -> bool {
     medium == Some(Medium::Recording) && port.malformed_frames > 0
 }
 
+/// Which rules refused frames of a recording by their rate while it was read as fast as possible: a note for each port.
+fn paced_by_the_machine(snapshot: &Snapshot) -> String {
+    let is_hurried = |port: &&PortSnapshot| {
+        let medium = |address| candor_drivers::medium(&address);
+        port.port.parse().ok().and_then(medium) == Some(Medium::Recording)
+            && port.port.contains("speed=max")
+    };
+    let is_paced = |bus: &str| {
+        snapshot
+            .rules
+            .iter()
+            .any(|it| it.from == bus && it.stopped.contains_key(Cause::Rate.name()))
+    };
+    let hurried = snapshot.ports.iter().filter(is_hurried).filter(|port| is_paced(&port.bus));
+    let note = |port: &PortSnapshot| {
+        format!(
+            "note: {} was read with speed=max, so the rates of its rules ran on the clock of this machine; `candor route \
+             apply` uses the times of the recording\n",
+            port.bus
+        )
+    };
+    hurried.map(note).collect()
+}
+
 /// What the gateway has done, in two tables.
-fn summary(snapshot: &Snapshot) -> String {
+pub(super) fn summary(snapshot: &Snapshot) -> String {
     let rows: Vec<Vec<String>> = snapshot
         .rules
         .iter()

@@ -2,7 +2,7 @@
 //!
 //! `candor help json route stats` describes what `--json` prints.
 
-mod json;
+pub(super) mod json;
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;

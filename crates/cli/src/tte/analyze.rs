@@ -29,7 +29,7 @@ use crate::Answer;
 use crate::bus::live::{Out, catch_signals};
 use crate::output::{duration_or_dash, interval_line, thousands};
 use crate::overwrite::Overwriting;
-use crate::result::{self, Saving, stopped};
+use crate::result::{self, Aim, Saving, stopped};
 
 /// How often it is looked whether to end.
 const ATTENTION: Duration = Duration::from_millis(50);
@@ -110,6 +110,7 @@ pub(super) fn run(args: &AnalyzeArgs) -> Answer {
         failure: Ok(()),
         out: Out::new(),
         has_head: false,
+        note: None,
     };
     if !args.json {
         let from = args.from.as_deref().map_or("the schedule".to_owned(), |it| it.to_owned());
@@ -195,6 +196,8 @@ struct View<'a> {
     failure: Result<(), String>,
     out: Out,
     has_head: bool,
+    /// How far it came, if it was interrupted.
+    note: Option<String>,
 }
 
 impl View<'_> {
@@ -230,7 +233,10 @@ impl View<'_> {
         }
         let is_over = self.args.count.is_some_and(|most| count >= most)
             || self.args.time.is_some_and(|limit| time >= limit);
-        if is_over || is_stopped || !self.out.is_open() {
+        let is_interrupted = is_stopped || !self.out.is_open();
+        if is_over || is_interrupted {
+            let aim = Aim { count: self.args.count, time: self.args.time };
+            self.note = is_interrupted.then(|| aim.missed(count, "frame", time)).flatten();
             self.closing = Some(now);
             self.analysis.close();
         }
@@ -326,6 +332,7 @@ impl View<'_> {
         ];
         ResultFile {
             duration_ns,
+            notes: self.note.clone().into_iter().collect(),
             counts: flow.counts(),
             stopped: stopped(flow.counts().lost),
             metrics,

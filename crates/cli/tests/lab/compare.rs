@@ -74,6 +74,40 @@ fn a_comparison_in_json_has_the_documented_fields() {
 }
 
 #[test]
+fn what_is_not_exact_is_headed_so_and_never_a_no() {
+    let scene = compared("70us");
+    for folder in ["before", "after"] {
+        let path = scene.0.path().join(folder).join("results/calm.json");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("\"testbed\": \"sim\"", "\"testbed\": \"live\"")).unwrap();
+    }
+    let (stdout, _) = scene.run(&["compare", "before", "after"], 0);
+    assert!(stdout.contains("over the seeds, no verdict  figure "), "{stdout}");
+    assert!(stdout.contains("too few seeds") && !stdout.contains("load"), "{stdout}");
+}
+
+#[test]
+fn no_figure_names_the_folders_and_the_remedy() {
+    let scene = compared("36us");
+    scene.run(&["run", "two.toml", "--out", "after", "--only", "calm", "--seed", "7"], 0);
+    let (_, stderr) = scene.run(&["compare", "before", "after"], 2);
+    assert!(stderr.contains("before and after: no figure to compare (calm: "), "{stderr}");
+    assert!(stderr.contains("with the same seeds on both sides"), "{stderr}");
+}
+
+#[test]
+fn names_in_results_are_shown_without_controls() {
+    let scene = compared("36us");
+    let path = scene.0.path().join("before/results/calm.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"calm\"", "\"ca\\u001b[31mlm\"")).unwrap();
+    for arguments in [&["show", "before", "--histogram"][..], &["show", "before"]] {
+        let (stdout, _) = scene.run(arguments, 0);
+        assert!(stdout.contains("lm") && !stdout.contains('\u{1b}'), "{stdout:?}");
+    }
+}
+
+#[test]
 fn two_values_of_a_setting_in_one_folder_are_compared() {
     let text = CAMPAIGN.split("[[experiment]]").next().unwrap().to_owned()
         + "[matrix]\n\"gateway.delay\" = [\"35us\", \"36us\"]\n";

@@ -4,6 +4,7 @@ mod claims;
 mod compare;
 mod list;
 mod mistakes;
+mod offline;
 #[path = "../progress/mod.rs"]
 mod progress;
 mod runs;

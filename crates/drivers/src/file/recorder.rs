@@ -115,8 +115,8 @@ impl Recorder {
         address: &Address,
     ) -> Result<Self, Error> {
         let file_name = path.display().to_string();
-        let format =
-            candor_recording::format_of_name(&file_name).map_err(|error| failure(name, &error))?;
+        let format = candor_recording::growing_format_of_name(&file_name)
+            .map_err(|error| failure(name, &error))?;
         let mut filling = Batch::new();
         let encoder = format.encoder(&mut filling.bytes);
         let (full, to_write) = mpsc::sync_channel(BATCHES);
@@ -511,6 +511,8 @@ mod tests {
         assert_eq!(fs::read_to_string(path).unwrap(), LOG);
         let error = port("file:a.xyz", Wanted::TRANSMITTER).err().unwrap().to_string();
         assert!(error.contains("unknown file extension"), "{error}");
+        let error = port("file:a.blf", Wanted::TRANSMITTER).err().unwrap().to_string();
+        assert!(error.contains("a.blf: a BLF recording is compressed piece by piece"), "{error}");
         assert!(port(&name, Wanted::BOTH).is_err());
     }
 

@@ -1,11 +1,12 @@
-//! What the command line sets must change something: names that the file does not know and settings
-//! that no selected experiment uses are errors.
+//! What the command line sets and what a matrix multiplies by must change something: names that the file does not know
+//! and settings that no experiment uses are errors.
 //!
 //! A file may set what only some of its experiments use. On the command line such a setting is
-//! a mistake, and a run that ignores it gives a wrong answer without a word.
+//! a mistake, and a run that ignores it gives a wrong answer without a word. An axis that nothing uses gives the same
+//! run several times, as if its values made no difference.
 
 use candor_config::{Table, Value};
-use candor_diagnostics::did_you_mean;
+use candor_diagnostics::{Findings, did_you_mean};
 
 use super::leaves::leaves;
 use crate::error::Error;
@@ -23,6 +24,29 @@ pub(super) fn require(
         require_key(kinds, &format!("--set {set}"), &path.join("."), experiments)?;
     }
     Ok(())
+}
+
+/// Refuses each axis of the matrices of a file, that for all and those of `[[experiment]]` tables, that none of the file's
+/// experiments uses.
+pub(super) fn require_axes(
+    kinds: Kinds,
+    matrices: &[Value],
+    experiments: &[Experiment],
+    findings: &Findings,
+) {
+    for axes in matrices.iter().filter_map(Value::as_table) {
+        for (path, values) in leaves(axes, &mut Vec::new()) {
+            let key = path.join(".");
+            // One value is a setting like those of the rest of the file.
+            if values.as_array().is_some_and(|values| values.len() < 2) {
+                continue;
+            }
+            if let Err(advice) = kinds::require_use(kinds, &key, experiments) {
+                let message = format!("`{key}` in the matrix has no effect");
+                findings.error_with_hint(&values.origin, message, advice);
+            }
+        }
+    }
 }
 
 /// Refuses `option` unless one of the experiments uses the setting that it sets.

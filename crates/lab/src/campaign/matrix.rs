@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use candor_config::{Data, Table, Value};
 use candor_diagnostics::Findings;
+use candor_lat::result::file_name;
 
 use super::effect::unknown_bus;
 use super::leaves::leaves;
@@ -26,14 +27,11 @@ pub(super) struct Draft {
     pub(super) table: Table,
 }
 
-/// Letters, digits, `.`, `_` and `-`; anything else becomes `-`.
-pub(crate) fn file_name(text: &str) -> String {
-    let clean: String = text
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
-        .collect();
-    let clean = clean.trim_matches(['.', '-']);
-    if clean.is_empty() { "experiment".into() } else { clean.chars().take(120).collect() }
+/// All matrices of a file: that for all experiments, and those of `[[experiment]]` tables.
+pub(super) fn all(variants: Option<&Value>, matrix: Option<&Value>) -> Vec<Value> {
+    let variants = variants.and_then(Value::as_array).into_iter().flatten();
+    let own = variants.filter_map(|variant| variant.as_table()?.get("matrix"));
+    matrix.into_iter().chain(own).cloned().collect()
 }
 
 /// Lays `[[experiment]]` tables over the rest and multiplies by `[matrix]`.
@@ -187,25 +185,5 @@ fn shown(value: &Value) -> String {
                 .map(|entry| format!("{}={}", entry.key, shown(&entry.value))),
         ),
         Data::Unreadable => "unreadable".into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_fit_for_files() {
-        for (text, name) in [
-            ("a b/c", "a-b-c"),
-            ("../../etc/passwd", "etc-passwd"),
-            ("..", "experiment"),
-            ("", "experiment"),
-            ("1.5", "1.5"),
-            ("gr\u{fc}n", "gr-n"),
-        ] {
-            assert_eq!(file_name(text), name);
-        }
-        assert_eq!(file_name(&"x".repeat(1_000)).len(), 120);
     }
 }

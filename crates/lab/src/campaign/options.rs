@@ -75,6 +75,11 @@ impl Options {
         Ok(())
     }
 
+    /// Whether experiments are all those of the file, as the file says them.
+    pub(super) fn leave_the_file_as_it_is(&self) -> bool {
+        self.only.is_none() && self.testbed.is_none() && self.set.is_empty()
+    }
+
     /// Refuses options that none of the experiments uses.
     pub(super) fn require_effect(&self, experiments: &[Experiment]) -> Result<(), Error> {
         for set in &self.set {

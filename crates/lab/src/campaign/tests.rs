@@ -43,6 +43,40 @@ fn lists_multiply_into_a_matrix() {
 }
 
 #[test]
+fn an_axis_that_no_experiment_uses_is_refused() {
+    const PING: &str = "kind = 'ping'\nbus.desk.bitrate = '1M'\n";
+    let axis = |axis: &str, more: &str| format!("{PING}{more}[matrix]\n{axis}\n");
+    for (text, key) in [
+        (axis("vm.kernel = ['6.1', '6.12']", ""), "vm.kernel"),
+        (axis("ping.priority = [1, 2]", ""), "ping.priority"),
+        (format!("{SIMPLE}\n[matrix]\nvm.kernel = ['6.1', '6.12']"), "vm.kernel"),
+        (
+            format!("{PING}[[experiment]]\nname = 'a'\nmatrix.'vm.kernel' = ['6.1', '6.12']"),
+            "vm.kernel",
+        ),
+    ] {
+        let Err(Error::Findings(findings)) = names(&text, &Options::default()) else {
+            panic!("{text}: accepted");
+        };
+        let message = format!("`{key}` in the matrix has no effect");
+        let found: Vec<_> = findings.into_iter().map(|finding| finding.message).collect();
+        assert_eq!(found, [message], "{text}");
+    }
+    // One value is a setting like any other.
+    let one = axis("vm.kernel = ['6.1']", "");
+    assert_eq!(names(&one, &Options::default()).unwrap(), ["6.1"]);
+    // One of the experiments uses it.
+    let both = axis("testbed = ['sim', 'vm']\nvm.kernel = ['6.1', '6.12']", "");
+    assert_eq!(names(&both, &Options::default()).unwrap().len(), 4);
+    // What uses it is not chosen now, or another world is.
+    let sim = Options { only: Some("sim-*".into()), ..Options::default() };
+    assert_eq!(names(&both, &sim).unwrap().len(), 2);
+    let there = axis("vm.kernel = ['6.1', '6.12']", "testbed = 'vm'\n");
+    let sim = Options { testbed: Some(Testbed::Sim), ..Options::default() };
+    assert_eq!(names(&there, &sim).unwrap().len(), 2);
+}
+
+#[test]
 fn lists_and_tables_of_an_axis_have_different_names() {
     let text = format!(
         "{SIMPLE}
@@ -350,8 +384,9 @@ fn values_that_no_experiment_uses_are_held_against_nothing() {
             &["3-cpu-2-half", "4-cpu-2-half"],
         ),
     ] {
-        let found =
-            names(&format!("{rest}[bus]\n{}", two.replace("bus.", "")), &Options::default());
+        // What is chosen need not use every axis.
+        let only = Options { only: Some("*".into()), ..Options::default() };
+        let found = names(&format!("{rest}[bus]\n{}", two.replace("bus.", "")), &only);
         assert_eq!(found.unwrap(), expected, "{rest}");
     }
 }

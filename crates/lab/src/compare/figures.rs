@@ -4,9 +4,10 @@ use candor_causes::Ending;
 use candor_lat::{Metric, TapPath};
 
 use super::Allowance;
+use crate::experiment::Testbed;
 use crate::group::{Group, Range};
 use crate::quantity::{Quantity, Unit};
-use crate::result::{Machine, ResultFile, machine};
+use crate::result::{Counts, Machine, ResultFile, machine};
 
 /// Seeds on each side from which ranges are worth comparing.
 pub(crate) const ENOUGH_SEEDS: usize = 3;
@@ -194,10 +195,10 @@ pub(super) fn exact(before: &Group<'_>, after: &Group<'_>) -> Option<Vec<Figure>
     if common.is_empty() {
         return None;
     }
-    let figures = EXACT.iter().filter_map(|kind| {
+    let figures = exact_quantities(before, after).filter_map(|kind| {
         let of_seed = |new: &&ResultFile| {
             let old = before.runs.iter().find(|old| old.seed == new.seed)?;
-            figure(kind, after.name, old, new)
+            figure(&kind, after.name, old, new)
         };
         let all = common.iter().filter_map(of_seed);
         all.max_by(|a, b| a.difference().total_cmp(&b.difference()))
@@ -206,18 +207,84 @@ pub(super) fn exact(before: &Group<'_>, after: &Group<'_>) -> Option<Vec<Figure>
     Some(figures.filter(|f| f.unit != Unit::Frames || f.before + f.after > 0.0).collect())
 }
 
-/// Exact figures: their names, and of latencies the metric.
-const EXACT: [(&str, Quantity); 4] = [
-    ("min", Quantity::Latency(Metric::GatewayLatency, "min")),
-    ("p50", Quantity::Latency(Metric::GatewayLatency, "p50")),
-    ("instructions", Quantity::GATEWAY_INSTRUCTIONS),
-    ("lost", Quantity::Ended(Ending::Lost)),
-];
+/// What exact figures two groups have in common.
+fn exact_quantities(
+    before: &Group<'_>,
+    after: &Group<'_>,
+) -> impl Iterator<Item = (&'static str, Quantity)> + use<> {
+    let latency =
+        exact_latency(before.runs[0]).filter(|it| exact_latency(after.runs[0]) == Some(*it));
+    let latencies = EXACT_LATENCIES
+        .into_iter()
+        .filter_map(move |name| Some((name, Quantity::Latency(latency?, name))));
+    latencies.chain(EXACT_COUNTS)
+}
+
+/// The exact figures that a run had before and has not after, in words.
+pub(super) fn gone(before: &Group<'_>, after: &Group<'_>) -> Vec<String> {
+    let is_gone = |quantity: &Quantity| {
+        after.runs.iter().any(|new| {
+            let old = before.runs.iter().find(|old| old.seed == new.seed);
+            old.is_some_and(|old| quantity.of(old).is_some() && quantity.of(new).is_none())
+        })
+    };
+    let words = |(figure, quantity): (&str, Quantity)| {
+        let of = metric(&quantity).map_or(String::new(), |metric| format!("{} ", metric.key()));
+        format!("{}: there is no {of}{figure} any more", after.name)
+    };
+    exact_quantities(before, after).filter(|(_, quantity)| is_gone(quantity)).map(words).collect()
+}
+
+/// The counts of frames that differ between runs of one seed, in words. What is lost is a figure.
+pub(super) fn counts(before: &Group<'_>, after: &Group<'_>) -> Vec<String> {
+    let all = |counts: Counts| {
+        let Counts { sent, received, not_routed, refused, duplicated, reordered, late, .. } =
+            counts;
+        [
+            ("sent", sent),
+            ("received", received),
+            ("not routed", not_routed),
+            ("refused", refused),
+            ("duplicated", duplicated),
+            ("reordered", reordered),
+            ("late", late),
+        ]
+    };
+    let mut found = Vec::new();
+    for new in &after.runs {
+        let Some(old) = before.runs.iter().find(|old| old.seed == new.seed) else { continue };
+        let both = all(old.counts).into_iter().zip(all(new.counts));
+        let changed: Vec<_> = both
+            .filter(|((_, old), (_, new))| old != new)
+            .map(|((name, old), (_, new))| format!("{name} {old} -> {new}"))
+            .collect();
+        if !changed.is_empty() {
+            found.push(format!("{}, seed {}: {}", after.name, new.seed, changed.join(", ")));
+        }
+    }
+    found
+}
+
+/// The latency that a result has exactly. A simulation is what its settings and its seed make it. Of what guests measure,
+/// only the time in a gateway was shown to be the same after another boot.
+fn exact_latency(result: &ResultFile) -> Option<Metric> {
+    match &*result.testbed {
+        it if it == Testbed::Sim.name() => TapPath::by_name(&result.path)?.main_metric(),
+        it if it == Testbed::Vm.name() => Some(Metric::GatewayLatency),
+        _ => None,
+    }
+}
+
+/// Figures of a latency that are exact where anything of it is.
+const EXACT_LATENCIES: [&str; 2] = ["min", "p50"];
+/// Other exact figures, with their names.
+const EXACT_COUNTS: [(&str, Quantity); 2] =
+    [("instructions", Quantity::GATEWAY_INSTRUCTIONS), ("lost", Quantity::Ended(Ending::Lost))];
 
 /// The names of exact figures.
 #[must_use]
 pub fn exact_figures() -> Vec<&'static str> {
-    EXACT.iter().map(|(name, _)| *name).collect()
+    EXACT_LATENCIES.into_iter().chain(EXACT_COUNTS.map(|(name, _)| name)).collect()
 }
 
 /// Latencies that are shown over seeds.
@@ -260,23 +327,35 @@ fn is_rt(machine: &Machine) -> bool {
     machine.release.contains("-rt")
 }
 
-/// The figures of two groups under load.
+/// The figures of two groups over their seeds, where nothing is exact.
 pub(super) fn ranges(before: &Group<'_>, after: &Group<'_>) -> Vec<Ranges> {
-    let range = |figure: &'static str, quantity: &Quantity| {
-        let of = |result: &ResultFile| quantity.of(result);
-        let (old, new) = (before.range(of)?, after.range(of)?);
-        let trend = Trend::new(&old, &new);
-        let (metric, unit) = (metric(quantity), quantity.unit());
-        let experiment = after.name.to_owned();
-        Some(Ranges { experiment, metric, figure, unit, before: old, after: new, trend })
-    };
+    let lost = range((LOST_PERCENT, Quantity::EndedPercent(Ending::Lost)), before, after);
+    let lost = lost.filter(|lost| lost.before.most + lost.after.most > 0.0);
+    latency_ranges(before, after).chain(lost).collect()
+}
+
+/// The latencies among them.
+pub(super) fn latency_ranges(
+    before: &Group<'_>,
+    after: &Group<'_>,
+) -> impl Iterator<Item = Ranges> {
     // Behind a gateway the load delays departures, too.
     let main = TapPath::by_name(&after.runs[0].path).and_then(TapPath::main_metric);
     let metric = main.filter(|main| *main != Metric::GatewayLatency).unwrap_or(Metric::EndToEnd);
-    let latencies = LATENCIES
+    LATENCIES
         .into_iter()
-        .filter_map(|figure| range(figure, &Quantity::Latency(metric, figure)));
-    let lost = range(LOST_PERCENT, &Quantity::EndedPercent(Ending::Lost));
-    let lost = lost.filter(|lost| lost.before.most + lost.after.most > 0.0);
-    latencies.chain(lost).collect()
+        .filter_map(move |name| range((name, Quantity::Latency(metric, name)), before, after))
+}
+
+fn range(
+    (figure, quantity): (&'static str, Quantity),
+    before: &Group<'_>,
+    after: &Group<'_>,
+) -> Option<Ranges> {
+    let of = |result: &ResultFile| quantity.of(result);
+    let (old, new) = (before.range(of)?, after.range(of)?);
+    let trend = Trend::new(&old, &new);
+    let (metric, unit) = (metric(&quantity), quantity.unit());
+    let experiment = after.name.to_owned();
+    Some(Ranges { experiment, metric, figure, unit, before: old, after: new, trend })
 }

@@ -7,9 +7,14 @@ use candor_lat::{Latencies, TapPath};
 
 /// A result of three frames, one of them lost.
 fn result() -> String {
+    three_frames().to_json()
+}
+
+/// The same as data.
+pub(crate) fn three_frames() -> ResultFile {
     let latencies = Latencies::Exact(vec![40_000, 90_000]);
     let metrics = latencies.with_profile(10).map(|figures| ("total_latency".to_owned(), figures));
-    let result = ResultFile {
+    ResultFile {
         schema: SCHEMA.into(),
         experiment: "one".into(),
         group: None,
@@ -29,8 +34,12 @@ fn result() -> String {
         metrics: metrics.into_iter().collect(),
         sections: Sections::default(),
         notes: Vec::new(),
-    };
-    result.to_json()
+    }
+}
+
+/// The same of an experiment of that name.
+fn named(name: &str) -> String {
+    result().replace("\"experiment\": \"one\"", &format!("\"experiment\": \"{name}\""))
 }
 
 const FRAMES: &str = "\
@@ -70,7 +79,7 @@ fn text(files: &BTreeMap<PathBuf, Vec<u8>>, name: &str) -> String {
 
 #[test]
 fn a_report_is_complete_and_the_same_every_time() {
-    let dir = folder(&[("b.json", &result()), ("b.csv", FRAMES), ("a.json", &result())]);
+    let dir = folder(&[("b.json", &named("b")), ("b.csv", FRAMES), ("a.json", &named("a"))]);
     let report = write(dir.path(), None).unwrap();
     assert_eq!(report, Report { index: dir.path().join("index.html"), experiments: 2 });
     let first = files(dir.path());
@@ -120,7 +129,7 @@ fn data_say_what_the_results_say() {
 
 #[test]
 fn charts_of_removed_experiments_go() {
-    let dir = folder(&[("a.json", &result()), ("b.json", &result())]);
+    let dir = folder(&[("a.json", &named("a")), ("b.json", &named("b"))]);
     write(dir.path(), None).unwrap();
     fs::remove_file(dir.path().join("results/a.json")).unwrap();
     write(dir.path(), None).unwrap();
@@ -142,8 +151,7 @@ fn order(dir: &Path) -> (Vec<String>, Vec<String>, String) {
 
 #[test]
 fn what_ran_last_comes_first_and_stays_known() {
-    let result = result();
-    let dir = folder(&[("a.json", &result), ("b.json", &result), ("c.json", &result)]);
+    let dir = folder(&[("a.json", &named("a")), ("b.json", &named("b")), ("c.json", &named("c"))]);
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     write(dir.path(), None).unwrap();
     let (ids, latest, nothing) = order(dir.path());
@@ -252,4 +260,35 @@ fn nothing_half_written_stays() {
     let error = replace(&target, b"candorReport()").unwrap_err();
     assert!(error.to_string().contains("data.js: cannot be written: "), "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn two_results_of_one_run_are_refused_with_both_files() {
+    let dir = folder(&[("one.json", &result()), ("copy.json", &result())]);
+    let error = results(dir.path()).unwrap_err().to_string();
+    for part in ["one.json: ", "copy.json is a result of `one` with seed ", "delete one of them"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let other = result().replace("\"seed\": 18446744073709551615", "\"seed\": 2");
+    let dir = folder(&[("one.json", &result()), ("other.json", &other)]);
+    assert_eq!(results(dir.path()).unwrap().len(), 2);
+}
+
+#[test]
+fn a_cell_of_a_wrong_type_has_its_place_and_what_is_unknown_is_passed_over() {
+    let with = |more: &str| result().replacen("\"counts\":", &format!("{more},\n\"counts\":"), 1);
+    for (more, part) in [
+        (r#""buses": [{"name": "a"}, {"bitrate": "x"}]"#, "`bitrate` in row 2 of section `buses`"),
+        (r#""rules": [{"handled": -1}]"#, "`handled` in row 1 of section `rules`"),
+        (r#""effort": {"gateway_waits": "x"}"#, "`gateway_waits` in row 1 of section `effort`"),
+    ] {
+        let dir = folder(&[("one.json", &with(more))]);
+        let error = results(dir.path()).unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains("one.json: "), "{error}");
+        assert!(error.contains(RUN_AGAIN), "{error}");
+    }
+    for more in [r#""later": [{"a": "x"}]"#, r#""buses": [{"zzz": "x", "name": "a"}]"#] {
+        let dir = folder(&[("one.json", &with(more))]);
+        assert_eq!(results(dir.path()).unwrap().len(), 1, "{more}");
+    }
 }

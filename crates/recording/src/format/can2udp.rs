@@ -4,10 +4,10 @@
 //! Each frame is a UDP datagram over IPv4 to all, of version 1 if it is classical and of version 2 if it is CAN FD. Version
 //! 2 has the time of the frame, too. Interfaces are numbered in the order of their first frames.
 
-use super::Format;
 use super::pcap::{self, put_header, put_packet};
+use super::{Format, Labels};
 use crate::encode::{EncodeError, Encoder};
-use crate::format::ETHERNET_LINK_TYPE;
+use crate::format::link::Link;
 use crate::record::{Interfaces, Record};
 use candor_wire::can::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
 use candor_wire::eth::udp::{self, Endpoint, HEADERS_LEN};
@@ -18,11 +18,16 @@ pub static CAN2UDP: &Format = &Format {
     name: "can2udp",
     title: "pcap capture of can2udp",
     endings: &[],
-    keeps_interfaces: false,
+    labels: Labels::None,
     keeps_directions: false,
     keeps_ethernet: false,
+    keeps_error_reports: true,
+    has_start: false,
+    is_written: true,
+    grows_by_record: true,
     begins: |_| false,
     decoder: pcap::FORMAT.decoder,
+    file_decoder: None,
     encoder: |out| Box::new(Can2udpEncoder::new(out)),
 };
 
@@ -46,7 +51,7 @@ struct Can2udpEncoder {
 
 impl Can2udpEncoder {
     fn new(out: &mut Vec<u8>) -> Self {
-        put_header(ETHERNET_LINK_TYPE, out);
+        put_header(Link::ETHERNET_TYPE, out);
         Self { interfaces: Interfaces::default() }
     }
 }

@@ -19,23 +19,30 @@
 //! An error report keeps its class and data. Whether its identifier word also had the flags of an
 //! extended or remote frame is not part of the notation and is lost.
 
-use super::Format;
-use crate::decode::{CUT, DecodeError, Decoder, MAX_LINE_LEN, PassedOver, Position, Reason, Step};
+use super::text::{
+    LineError, Lines, digits, first_below_0x21, is_space, put_decimal, skip_blanks, token,
+};
+use super::{Format, Labels};
+use crate::decode::{CUT, DecodeError, Decoder, MAX_LINE_LEN, PassedOver, Reason, Step};
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
 use crate::record::{Direction, InterfaceError, Interfaces, Record};
 use candor_wire::can::FrameError;
 use candor_wire::can::notation::{self, NotationError};
-use memchr::memchr;
 
 pub(super) static FORMAT: Format = Format {
     name: "candump",
     title: "candump log",
     endings: &["log", "candump"],
-    keeps_interfaces: true,
+    labels: Labels::Names,
     keeps_directions: true,
     keeps_ethernet: false,
+    keeps_error_reports: true,
+    has_start: false,
+    is_written: true,
+    grows_by_record: true,
     begins,
     decoder: |_| Box::new(CandumpDecoder::default()),
+    file_decoder: None,
     encoder: |_| Box::new(CandumpEncoder),
 };
 
@@ -46,19 +53,16 @@ const BAD_TIME: &str = "this is not a time; expected seconds with 1 to 9 decimal
 const LATE_TIME: &str =
     "the time is after 18446744073 s, the limit of 64-bit nanoseconds; correct the line";
 const BAD_END: &str = "only `R` or `T` may follow the frame; remove the rest";
-const LONG_LINE: Reason = Reason::Number(
-    "the line has more than ",
-    MAX_LINE_LEN as u64,
-    " bytes; this is not a candump log",
-);
+const TOO_LONG: &str = " bytes; this is not a candump log";
 
-/// The first line that is neither empty nor a comment begins with a parenthesis and a digit.
+/// The first line that is neither empty nor a comment begins with a parenthesis and a digit, and is not of candump's console.
 fn begins(head: &[u8]) -> bool {
     head.split(|&byte| byte == b'\n')
         .map(<[u8]>::trim_ascii)
         .find(|line| !is_comment(line))
         .is_some_and(|line| {
             line.strip_prefix(b"(").and_then(<[u8]>::first).is_some_and(u8::is_ascii_digit)
+                && !super::console::begins(line)
         })
 }
 
@@ -70,39 +74,22 @@ fn is_comment(line: &[u8]) -> bool {
 struct CandumpDecoder {
     interfaces: Interfaces,
     lost_frames: u64,
-    /// Lines consumed so far.
-    lines: u64,
+    lines: Lines,
 }
-
-/// What is wrong with a line, and at which byte.
-type LineError = (usize, Reason);
 
 impl Decoder for CandumpDecoder {
     fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
         if let Some((consumed, record)) = self.usual_line(input) {
-            self.lines += 1;
+            self.lines.pass();
             return Ok(Step::Record { consumed, record });
         }
-        let window = input.get(..=MAX_LINE_LEN).unwrap_or(input);
-        let (line, consumed) = match memchr(b'\n', window) {
-            Some(len) => (&window[..len], len + 1),
-            None if window.len() > MAX_LINE_LEN => {
-                return Err(self.error((MAX_LINE_LEN, LONG_LINE), None));
-            }
-            None if !at_end => return Ok(Step::NeedMore),
-            None if window.is_empty() => return Ok(Step::End),
-            None => (window, window.len()),
-        };
-        // Lines end with a line feed, but for one that was not written to its end.
-        let is_cut = consumed == line.len() && self.lines > 0;
-        let parsed = self.parse_line(line);
-        let step = match parsed {
-            Ok(Some(record)) => Ok(Step::Record { consumed, record }),
-            Ok(None) => Ok(Step::Skip { consumed }),
-            Err((at, _)) if is_cut => Err(self.error((at, CUT), Some(consumed))),
-            Err(error) => Err(self.error(error, Some(consumed))),
-        };
-        self.lines += 1;
+        let mut lines = self.lines;
+        let step =
+            lines.step((input, at_end), TOO_LONG, |line| match self.parse_line(line.bytes)? {
+                Some(record) if line.is_open && may_be_cut(&record) => Err((line.bytes.len(), CUT)),
+                record => Ok(record),
+            });
+        self.lines = lines;
         step
     }
 
@@ -115,12 +102,13 @@ impl Decoder for CandumpDecoder {
     }
 }
 
-impl CandumpDecoder {
-    fn error(&self, (at, reason): LineError, resume: Option<usize>) -> DecodeError {
-        let position = Position::Text { line: self.lines + 1, column: at + 1 };
-        DecodeError { position, reason, resume }
-    }
+/// Whether a line without an end may have had more data: nothing in it says how many there were.
+fn may_be_cut(record: &Record) -> bool {
+    let most = if record.frame.is_fd() { 64 } else { 8 };
+    record.direction.is_none() && record.frame.len() < most
+}
 
+impl CandumpDecoder {
     /// A whole line as candump writes it, of a classical data frame: `(1436509052.249713) can0 123#DEADBEEF`. `None` for
     /// anything else that is a line, and for what is none.
     #[inline]
@@ -193,46 +181,6 @@ impl CandumpDecoder {
     }
 }
 
-const BLANKS: [u8; 3] = [b' ', b'\t', b'\r'];
-
-fn is_blank(byte: u8) -> bool {
-    BLANKS.contains(&byte)
-}
-
-fn is_space(byte: u8) -> bool {
-    is_blank(byte) || byte == b'\n'
-}
-
-fn skip_blanks(line: &[u8], mut at: usize) -> usize {
-    while line.get(at).is_some_and(|&byte| is_blank(byte)) {
-        at += 1;
-    }
-    at
-}
-
-/// The bytes from `from` up to the next blank, and where they end.
-fn token(line: &[u8], from: usize) -> (&[u8], usize) {
-    let mut end = first_below_0x21(line, from);
-    while line.get(end).is_some_and(|&byte| !is_blank(byte)) {
-        end = first_below_0x21(line, end + 1);
-    }
-    (line.get(from..end).unwrap_or_default(), end)
-}
-
-/// Where the first byte that is a blank or a control character is, from `at` on; the end, if there is none.
-fn first_below_0x21(line: &[u8], mut at: usize) -> usize {
-    loop {
-        // A byte below 0x21 borrows, and so its highest bit is set; what is borrowed changes no byte before it. The zeros
-        // behind the end do, too.
-        let bytes = eight_bytes(line, at);
-        let below = bytes.wrapping_sub(eight(0x21)) & !bytes & eight(0x80);
-        at += (below.trailing_zeros() / 8) as usize;
-        if below != 0 {
-            return at;
-        }
-    }
-}
-
 /// Reads `12.500000)`; returns nanoseconds and where it ends.
 fn parse_time(line: &[u8], start: usize) -> Result<(u64, usize), LineError> {
     const SCALES: [u64; 10] =
@@ -253,55 +201,6 @@ fn parse_time(line: &[u8], start: usize) -> Result<(u64, usize), LineError> {
     let time =
         seconds.checked_mul(NANOS_PER_SECOND).and_then(|ns| ns.checked_add(fraction * scale));
     time.map(|time| (time, end + 1)).ok_or((start, Reason::Text(LATE_TIME)))
-}
-
-/// The number that the decimal digits from `at` on make, and where they end. A saturated number is more
-/// seconds than 64-bit nanoseconds hold, too.
-fn digits(line: &[u8], mut at: usize) -> (u64, usize) {
-    const POWERS: [u64; 9] =
-        [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
-    let mut number: u64 = 0;
-    loop {
-        let (part, len) = up_to_eight_digits(eight_bytes(line, at));
-        number = number.saturating_mul(POWERS[len]).saturating_add(part);
-        at += len;
-        if len < 8 {
-            return (number, at);
-        }
-    }
-}
-
-/// The bytes from `at` on, the first one lowest; zeros behind the end.
-fn eight_bytes(line: &[u8], at: usize) -> u64 {
-    let rest = line.get(at..).unwrap_or_default();
-    u64::from_le_bytes(rest.first_chunk().copied().unwrap_or_else(|| {
-        let mut padded = [0; 8];
-        padded[..rest.len()].copy_from_slice(rest);
-        padded
-    }))
-}
-
-/// The same byte eight times.
-const fn eight(byte: u8) -> u64 {
-    u64::from_le_bytes([byte; 8])
-}
-
-/// The number that the decimal digits at the beginning of eight bytes make, and how many there are.
-///
-/// All eight are added up at once: neighbours to numbers below 100, those to numbers below 10,000, and those to one.
-/// The first digit is in the lowest byte, so it is the left one that is multiplied before the right one is moved
-/// to its place and added.
-fn up_to_eight_digits(text: u64) -> (u64, usize) {
-    let digits = text ^ eight(b'0');
-    // The upper half of a byte is 0 for 0x30 to 0x3F, and 6 more reaches it from 0x3A on. What is carried beyond a
-    // byte changes none before it.
-    let others = (digits | digits.wrapping_add(eight(6))) & eight(0xF0);
-    let len = (others.trailing_zeros() / 8) as usize;
-    // As if zeros stood before them.
-    let digits = digits.checked_shl(64 - 8 * len as u32).unwrap_or(0);
-    let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
-    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
-    ((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF, len)
 }
 
 fn parse_direction(line: &[u8], at: usize) -> Result<Option<Direction>, LineError> {
@@ -361,18 +260,6 @@ impl Encoder for CandumpEncoder {
     }
 }
 
-/// Appends `value` with at least `WIDTH` digits.
-fn put_decimal<const WIDTH: usize>(mut value: u64, out: &mut Vec<u8>) {
-    let mut digits = [b'0'; 20];
-    let mut first = digits.len();
-    while value > 0 {
-        first -= 1;
-        digits[first] = b'0' + (value % 10) as u8;
-        value /= 10;
-    }
-    out.extend_from_slice(&digits[first.min(digits.len() - WIDTH)..]);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -417,27 +304,6 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Eight digits at once are what one after the other is, wherever something else is among them.
-        #[test]
-        fn digits_make_a_number(before in ".{0,3}", text in "[0-9]{0,22}", behind in "([^0-9].{0,9})?") {
-            let line = format!("{before}{text}{behind}");
-            let expected = text.bytes().fold(0_u64, |sum, digit| {
-                sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
-            });
-            let found = digits(line.as_bytes(), before.len());
-            proptest::prop_assert_eq!(found, (expected, before.len() + text.len()));
-        }
-
-        /// Only digits are digits, in any of eight places.
-        #[test]
-        fn only_digits_are_digits(place in 0..8_usize, byte: u8) {
-            let mut text = *b"12345678";
-            text[place] = byte;
-            let len = if byte.is_ascii_digit() { 8 } else { place };
-            let number = str::from_utf8(&text[..len]).unwrap().parse().unwrap_or(0);
-            proptest::prop_assert_eq!(up_to_eight_digits(u64::from_le_bytes(text)), (number, len));
-        }
-
         /// Whatever is read as a usual line is what the line is.
         #[test]
         fn what_seems_usual_is_right(
@@ -464,15 +330,6 @@ mod tests {
             let usual = CandumpDecoder::default().usual_line(format!("{line}\n").as_bytes());
             let parsed = CandumpDecoder::default().parse_line(line.as_bytes());
             proptest::prop_assert_eq!(usual.map(|(_, record)| Ok(Some(record))), Some(parsed));
-        }
-
-        /// A token is what stands before the next blank, whatever its bytes are.
-        #[test]
-        fn tokens_end_at_blanks(line in "[\x00-\x22a-cé]{0,40}", from in 0..40_usize) {
-            let line = line.as_bytes();
-            let from = from.min(line.len());
-            let len = line[from..].iter().position(|&byte| is_blank(byte)).unwrap_or(line.len() - from);
-            proptest::prop_assert_eq!(token(line, from), (&line[from..from + len], from + len));
         }
     }
 
@@ -599,7 +456,7 @@ mod tests {
     fn indices_follow_the_names() {
         let mut decoder = FORMAT.decoder();
         for (line, index) in
-            [("(1.0) b 1#", None), ("(1.0) b 001#", Some(0)), ("(1.0) a 001#", Some(1))]
+            [("(1.0) b 1#\n", None), ("(1.0) b 001#\n", Some(0)), ("(1.0) a 001#\n", Some(1))]
         {
             let found = match decoder.decode(line.as_bytes(), true) {
                 Ok(Step::Record { record, .. }) => Some(record.interface),

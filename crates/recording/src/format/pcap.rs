@@ -1,4 +1,4 @@
-//! The capture file of tcpdump (`pcap-savefile(5)`) with link type 227, SocketCAN, or 1, Ethernet.
+//! The capture file of tcpdump (`pcap-savefile(5)`) of CAN, Ethernet, or any interface (`link.rs`).
 //!
 //! | bytes | file header | | bytes | record header |
 //! |---|---|---|---|---|
@@ -12,32 +12,37 @@
 //! always big-endian ([`crate::socketcan`]). Written are little-endian nanoseconds, so that no
 //! digit of a time is lost.
 //!
-//! The format has neither interfaces nor directions: what is read is called `can0` or `eth0`, and a second
-//! interface cannot be written. Only CAN is written. CAN frames in datagrams of can2udp have interfaces: see
+//! The format has neither interfaces nor directions: what is read is called `can0` or `eth0`, or `if7` where packets have the number
+//! of theirs, and a second interface cannot be written. Only CAN is written. CAN frames in datagrams of can2udp have interfaces: see
 //! [`CanUdp`](crate::CanUdp).
 
-use super::{CAN_LINK_TYPE, ETHERNET_LINK_TYPE, Format, UNNAMED, UNNAMED_ETHERNET};
+use super::link::{Found, Link, read_can};
+use super::order::Order;
+use super::{Format, Labels, UNNAMED, UNNAMED_ETHERNET};
 use crate::can_udp::CanUdpReader;
 use crate::decode::{
     CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
 };
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
 use crate::record::{InterfaceIndex, Interfaces, Packet, PacketSpan, Record};
-use candor_wire::can::Frame;
-use candor_wire::can::FrameError;
 use candor_wire::can::socketcan::{self, IdOrder};
 
 pub(super) static FORMAT: Format = Format {
     name: "pcap",
     title: "pcap capture",
     endings: &["pcap", "cap"],
-    keeps_interfaces: false,
+    labels: Labels::None,
     keeps_directions: false,
     keeps_ethernet: false,
+    keeps_error_reports: true,
+    has_start: false,
+    is_written: true,
+    grows_by_record: true,
     begins: |head| Header::magic(head).is_some(),
     decoder: |can_udp| {
         Box::new(PcapDecoder { can_udp: CanUdpReader::new(can_udp), ..PcapDecoder::default() })
     },
+    file_decoder: None,
     encoder: |out| Box::new(PcapEncoder::new(out)),
 };
 
@@ -49,51 +54,11 @@ const RECORD_HEADER_LEN: usize = 16;
 const SNAP_LEN: u32 = 262_144;
 const MAX_CAPTURED: u32 = (MAX_RECORD_LEN - RECORD_HEADER_LEN) as u32;
 
-/// The order of the bytes of numbers in headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    Big,
-    Little,
-}
-
-impl Order {
-    /// The number at `at`; 0 behind the end, which callers rule out before.
-    pub(super) fn u32(self, bytes: &[u8], at: usize) -> u32 {
-        let four = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
-        match self {
-            Self::Big => u32::from_be_bytes(four),
-            Self::Little => u32::from_le_bytes(four),
-        }
-    }
-
-    /// As [`Order::u32`].
-    pub(super) fn u16(self, bytes: &[u8], at: usize) -> u16 {
-        let two = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
-        match self {
-            Self::Big => u16::from_be_bytes(two),
-            Self::Little => u16::from_le_bytes(two),
-        }
-    }
-}
-
-/// Reads the packet of one frame, of which the recorder may have kept only the start.
-pub(super) fn packet(bytes: &[u8], original_len: u32) -> Result<Frame, Reason> {
-    socketcan::decode(bytes, IdOrder::BigEndian).map_err(|error| match error {
-        FrameError::Short(..) if original_len as usize > bytes.len() => Reason::Number(
-            "the capture keeps only ",
-            bytes.len() as u64,
-            " bytes of the frame; capture again with a snap length of at least 72 \
-             (`tcpdump -s 72`)",
-        ),
-        error => Reason::Frame(error),
-    })
-}
-
 #[derive(Clone, Copy)]
 struct Header {
     order: Order,
     ticks_per_second: u32,
-    is_ethernet: bool,
+    link: Link,
 }
 
 impl Header {
@@ -106,7 +71,7 @@ impl Header {
                 MAGIC_NANOS => 1_000_000_000,
                 _ => return None,
             };
-            Some(Self { order, ticks_per_second, is_ethernet: false })
+            Some(Self { order, ticks_per_second, link: Link::Can })
         })
     }
 
@@ -124,18 +89,12 @@ impl Header {
         }
         // The upper half has other uses.
         let link_type = header.order.u32(bytes, 20) as u16;
-        header.is_ethernet = match link_type {
-            CAN_LINK_TYPE => false,
-            ETHERNET_LINK_TYPE => true,
-            _ => {
-                return Err(Reason::Number(
-                    "link type ",
-                    u64::from(link_type),
-                    " is neither 227 (SocketCAN) nor 1 (Ethernet); capture on the interface itself \
-                     (`tcpdump -i can0`, not `-i any`)",
-                ));
-            }
-        };
+        header.link = Link::new(link_type).ok_or(Reason::Number(
+            "link type ",
+            u64::from(link_type),
+            " is none of 227 (SocketCAN), 1 (Ethernet), and 113 and 276 (any interface, `tcpdump -i any`); capture \
+             on the interface itself (`tcpdump -i can0`)",
+        ))?;
         Ok(header)
     }
 }
@@ -226,7 +185,7 @@ impl PcapDecoder {
         input: &[u8],
         at_end: bool,
     ) -> Result<Step, DecodeError> {
-        let (most, kind) = match header.is_ethernet {
+        let (most, kind) = match header.link.has_long_packets() {
             true => (SNAP_LEN, " bytes, more than any packet; the file is damaged from here on"),
             false => (0, " bytes, more than any CAN frame; the file is damaged from here on"),
         };
@@ -269,7 +228,7 @@ impl PcapDecoder {
         let time_ns = u64::from(seconds) * NANOS_PER_SECOND + fraction_ns;
         let consumed = RECORD_HEADER_LEN + packet.len();
         let direction = None;
-        if header.is_ethernet {
+        if header.link == Link::Ethernet {
             let whole = Packet { bytes: packet, original_len };
             if let Some((interface, frame)) = self.can_udp.read(whole, &mut self.interfaces)? {
                 let record = Record { time_ns, interface, direction, frame };
@@ -280,8 +239,21 @@ impl PcapDecoder {
             let record = Record { time_ns, interface, direction, frame };
             return Ok(Step::Ethernet { consumed, record });
         }
-        let frame = self::packet(packet, original_len)?;
-        let interface = self.interface(UNNAMED)?;
+        if header.link == Link::Can {
+            let frame = read_can(packet, original_len)?;
+            let interface = self.interface(UNNAMED)?;
+            let record = Record { time_ns, interface, direction, frame };
+            return Ok(Step::Record { consumed, record });
+        }
+        let found = header.link.read_cooked(header.order, packet, original_len)?;
+        let Some(Found { interface, direction, frame }) = found else {
+            self.other_packets += 1;
+            return Ok(Step::Skip { consumed });
+        };
+        let interface = match interface {
+            Some(number) => self.interface(&format!("if{number}"))?,
+            None => self.interface(UNNAMED)?,
+        };
         let record = Record { time_ns, interface, direction, frame };
         Ok(Step::Record { consumed, record })
     }
@@ -324,7 +296,7 @@ struct PcapEncoder {
 
 impl PcapEncoder {
     fn new(out: &mut Vec<u8>) -> Self {
-        put_header(CAN_LINK_TYPE, out);
+        put_header(Link::CAN_TYPE, out);
         Self { interface: None }
     }
 }
@@ -402,6 +374,48 @@ mod tests {
     }
 
     #[test]
+    fn captures_of_any_interface_are_read() {
+        use crate::record::Direction::{Received, Transmitted};
+        for order in [Order::Big, Order::Little] {
+            let mut frame = PACKET;
+            if order == Order::Little {
+                frame[..4].reverse();
+            }
+            let cooked = |kind: u8, protocol: u8| {
+                let mut packet = vec![0; 16];
+                (packet[1], packet[15]) = (kind, protocol);
+                [packet, frame.to_vec()].concat()
+            };
+            let second = |kind: u8, interface: u8| {
+                let mut packet = vec![0; 20];
+                (packet[1], packet[7], packet[10]) = (12, interface, kind);
+                [packet, frame.to_vec()].concat()
+            };
+            let record = |name: &str, direction| {
+                let frame = Any::Can("00000123#AABBCC".parse().unwrap());
+                (1_000_000_000, name.to_owned(), Some(direction), frame)
+            };
+            for (link_type, packets, expected) in [
+                (
+                    113,
+                    [cooked(1, 12), cooked(0, 8), cooked(4, 12)],
+                    [record("can0", Received), record("can0", Transmitted)],
+                ),
+                (
+                    276,
+                    [second(4, 3), vec![8; 70_000], second(1, 7)],
+                    [record("if3", Transmitted), record("if7", Received)],
+                ),
+            ] {
+                let records: Vec<_> =
+                    packets.iter().map(|it| (1, 0, it.len() as u32, &it[..])).collect();
+                let bytes = file(order, MAGIC_MICROS, link_type, &records);
+                assert_eq!(decode_any(&FORMAT, &bytes, &[7, 100]), Ok(expected.to_vec()));
+            }
+        }
+    }
+
+    #[test]
     fn what_is_no_capture_of_can_says_why() {
         let file = |magic, link_type| file(Order::Little, magic, link_type, &[]);
         let mut version_3 = file(MAGIC_NANOS, 227);
@@ -410,7 +424,10 @@ mod tests {
             (vec![], "byte 0: the file ends inside its header"),
             (file(MAGIC_NANOS, 227)[..23].to_vec(), "byte 0: the file ends inside its header"),
             (file(0xA1B2_CD34, 227), "byte 0: this is not a pcap file"),
-            (file(MAGIC_NANOS, 113), "byte 0: link type 113 is neither 227 (SocketCAN) nor 1"),
+            (
+                file(MAGIC_NANOS, 195),
+                "byte 0: link type 195 is none of 227 (SocketCAN), 1 (Ethernet)",
+            ),
             (version_3, "byte 0: pcap version 3 is not supported"),
         ] {
             let error = decode(&FORMAT, &bytes).unwrap_err();

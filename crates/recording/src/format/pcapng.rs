@@ -1,5 +1,4 @@
-//! The capture file of Wireshark (draft-ietf-opsawg-pcapng) with packets of link type 227, SocketCAN,
-//! and 1, Ethernet.
+//! The capture file of Wireshark (draft-ietf-opsawg-pcapng) with packets of CAN, Ethernet, or any interface (`link.rs`).
 //!
 //! A file is a row of blocks, each with its type and its length, the length repeated at its end:
 //!
@@ -14,15 +13,16 @@
 //!
 //! Packets of other link types are passed over and counted. Interfaces of the same name are the same
 //! interface, also in different sections; one without a name is called `can0`, `can1`, ... by its number,
-//! or `eth0`, `eth1`, ... if it is of Ethernet.
+//! or `eth0`, `eth1`, ... if it is of Ethernet; packets that have the number of their interface are of `if7`.
 //!
 //! CAN frames in datagrams of can2udp have interfaces of their own: see [`CanUdp`](crate::CanUdp).
 //!
 //! Written are little-endian blocks with times in nanoseconds, an interface description before the
 //! first packet of each interface.
 
-use super::pcap::{Order, packet};
-use super::{CAN_LINK_TYPE, ETHERNET_LINK_TYPE, Format};
+use super::link::{Found, Link, read_can};
+use super::order::Order;
+use super::{Format, Labels};
 use crate::can_udp::CanUdpReader;
 use crate::decode::{
     CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
@@ -37,13 +37,18 @@ pub(super) static FORMAT: Format = Format {
     name: "pcapng",
     title: "pcapng capture",
     endings: &["pcapng"],
-    keeps_interfaces: true,
+    labels: Labels::Names,
     keeps_directions: true,
     keeps_ethernet: true,
+    keeps_error_reports: true,
+    has_start: false,
+    is_written: true,
+    grows_by_record: true,
     begins: |head| head.starts_with(&SECTION_HEADER.to_be_bytes()),
     decoder: |can_udp| {
         Box::new(PcapngDecoder { can_udp: CanUdpReader::new(can_udp), ..PcapngDecoder::default() })
     },
+    file_decoder: None,
     encoder: |out| Box::new(PcapngEncoder::new(out)),
 };
 
@@ -97,7 +102,7 @@ struct PcapngDecoder {
 #[derive(Clone, Copy)]
 struct SectionInterface {
     index: InterfaceIndex,
-    is_ethernet: bool,
+    link: Link,
     snap_len: u32,
     resolution: Resolution,
     offset_s: i64,
@@ -235,7 +240,9 @@ impl PcapngDecoder {
     /// of it are there, which is enough.
     fn is_passed_over(&self, block: Block, input: &[u8]) -> bool {
         match self.section.get(block.interface(input)) {
-            Some(Some(interface)) => interface.is_ethernet && block.len as usize > MAX_RECORD_LEN,
+            Some(Some(interface)) => {
+                interface.link.has_long_packets() && block.len as usize > MAX_RECORD_LEN
+            }
             Some(None) => true,
             None => false,
         }
@@ -296,14 +303,11 @@ impl PcapngDecoder {
             ));
         }
         let options = body.get(INTERFACE_OPTIONS..).ok_or(SHORT_BLOCK)?;
-        let (is_ethernet, unnamed) = match order.u16(body, BLOCK_HEADER_LEN) {
-            CAN_LINK_TYPE => (false, "can"),
-            ETHERNET_LINK_TYPE => (true, "eth"),
-            _ => {
-                self.section.push(None);
-                return Ok(());
-            }
+        let Some(link) = Link::new(order.u16(body, BLOCK_HEADER_LEN)) else {
+            self.section.push(None);
+            return Ok(());
         };
+        let unnamed = if link == Link::Ethernet { "eth" } else { "can" };
         let index = match option(order, options, OPTION_IF_NAME)? {
             Some(name) if !name.is_empty() => self.interfaces.intern(name),
             _ => self.interfaces.intern(format!("{unnamed}{}", self.section.len()).as_bytes()),
@@ -312,7 +316,7 @@ impl PcapngDecoder {
         let offset_s = option(order, options, OPTION_IF_TSOFFSET)?.filter(|value| value.len() == 8);
         self.section.push(Some(SectionInterface {
             index: index.map_err(Reason::Interface)?,
-            is_ethernet,
+            link,
             snap_len: order.u32(body, 12),
             resolution: resolution.map_or(Ok(Resolution::MICROS), |&byte| Resolution::new(byte))?,
             offset_s: offset_s.map_or(0, |value| order.u64(value, 0) as i64),
@@ -337,7 +341,7 @@ impl PcapngDecoder {
             let limit = if interface.snap_len == 0 { u32::MAX } else { interface.snap_len };
             let captured_len = data.len().min(original_len.min(limit) as usize);
             let frame = PacketSpan { start: SIMPLE_PACKET_AT, len: captured_len, original_len };
-            return self.step(interface, self.latest_ns, None, frame, body);
+            return self.step((order, interface), self.latest_ns, None, frame, body);
         }
         let rest = body.get(PACKET_AT..).ok_or(SHORT_BLOCK)?;
         let captured_len = order.u32(body, 20) as usize;
@@ -352,7 +356,7 @@ impl PcapngDecoder {
         };
         let frame =
             PacketSpan { start: PACKET_AT, len: captured_len, original_len: order.u32(body, 24) };
-        let step = self.step(interface, time_ns, direction, frame, body)?;
+        let step = self.step((order, interface), time_ns, direction, frame, body)?;
         self.latest_ns = time_ns;
         Ok(step)
     }
@@ -360,7 +364,7 @@ impl PcapngDecoder {
     /// What the packet at `span` of the block `body` is.
     fn step(
         &mut self,
-        interface: SectionInterface,
+        (order, interface): (Order, SectionInterface),
         time_ns: u64,
         direction: Option<Direction>,
         span: PacketSpan,
@@ -370,7 +374,7 @@ impl PcapngDecoder {
         let consumed = body.len() + 4;
         let record = Record { time_ns, interface: interface.index, direction, frame: span };
         let packet = span.slice(body);
-        if interface.is_ethernet {
+        if interface.link == Link::Ethernet {
             return Ok(match self.can_udp.read(packet, &mut self.interfaces)? {
                 Some((interface, frame)) => {
                     let record = Record { time_ns, interface, direction, frame };
@@ -379,8 +383,22 @@ impl PcapngDecoder {
                 None => Step::Ethernet { consumed, record },
             });
         }
-        let frame = self::packet(packet.bytes, span.original_len)?;
-        Ok(Step::Record { consumed, record: record.map(|_| frame) })
+        if interface.link == Link::Can {
+            let frame = read_can(packet.bytes, span.original_len)?;
+            return Ok(Step::Record { consumed, record: record.map(|_| frame) });
+        }
+        let found = interface.link.read_cooked(order, packet.bytes, span.original_len)?;
+        let Some(Found { interface: number, direction: way, frame }) = found else {
+            self.other_packets += 1;
+            return Ok(Step::Skip { consumed });
+        };
+        let interface = match number {
+            Some(number) => self.interfaces.intern(format!("if{number}").as_bytes()),
+            None => Ok(interface.index),
+        };
+        let interface = interface.map_err(Reason::Interface)?;
+        let record = Record { time_ns, interface, direction: direction.or(way), frame };
+        Ok(Step::Record { consumed, record })
     }
 }
 
@@ -397,16 +415,6 @@ impl Block {
             ENHANCED_PACKET => self.order.u32(bytes, BLOCK_HEADER_LEN) as usize,
             OBSOLETE_PACKET => usize::from(self.order.u16(bytes, BLOCK_HEADER_LEN)),
             _ => 0,
-        }
-    }
-}
-
-impl Order {
-    fn u64(self, bytes: &[u8], at: usize) -> u64 {
-        let [first, second] = [at, at + 4].map(|at| u64::from(self.u32(bytes, at)));
-        match self {
-            Self::Big => first << 32 | second,
-            Self::Little => second << 32 | first,
         }
     }
 }
@@ -516,7 +524,7 @@ impl Encoder for PcapngEncoder {
         interface: &str,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
-        let number = self.interface(interface, CAN_LINK_TYPE, out)?;
+        let number = self.interface(interface, Link::CAN_TYPE, out)?;
         let (bytes, len) = socketcan::encode(&record.frame, IdOrder::BigEndian);
         let packet = Packet { bytes: &bytes[..len], original_len: len as u32 };
         put_packet(number, &record.map(|_| packet), out);
@@ -529,7 +537,7 @@ impl Encoder for PcapngEncoder {
         interface: &str,
         out: &mut Vec<u8>,
     ) -> Result<(), EncodeError> {
-        let number = self.interface(interface, ETHERNET_LINK_TYPE, out)?;
+        let number = self.interface(interface, Link::ETHERNET_TYPE, out)?;
         put_packet(number, record, out);
         Ok(())
     }

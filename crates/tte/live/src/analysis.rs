@@ -95,7 +95,7 @@ impl Flow {
         Self { account, runs, has_two_ports, unmatched: 0, model_ns: None, period_ns }
     }
 
-    /// The latency that follows from the schedule: what comes half a period later or more came with the next cycle.
+    /// The latency that follows from the schedule: what comes more than half a period later came with the next cycle.
     fn set_model(&mut self, model_ns: Option<i64>) {
         let bound_ns = |(model_ns, period_ns): (i64, i64)| model_ns.saturating_add(period_ns / 2);
         self.model_ns = model_ns;

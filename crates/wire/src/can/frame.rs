@@ -394,6 +394,24 @@ pub fn id_word(id: Id) -> u32 {
     }
 }
 
+/// The group number (PGN) of an extended identifier, SAE J1939-21: without priority and source, and without the
+/// destination that numbers below 0xF000 have in their last byte.
+#[must_use]
+pub fn group_number(id: Id) -> Option<u32> {
+    let Id::Extended(id) = id else { return None };
+    let group = id.as_raw() >> 8 & MAX_GROUP_NUMBER;
+    Some(if has_destination(group) { group & 0x3_FF00 } else { group })
+}
+
+/// The highest group number.
+pub const MAX_GROUP_NUMBER: u32 = 0x3_FFFF;
+
+/// Whether the last byte of a group number is a destination, and so none of the number.
+#[must_use]
+pub const fn has_destination(group: u32) -> bool {
+    group >> 8 & 0xFF < 0xF0
+}
+
 impl PartialEq for Frame {
     fn eq(&self, other: &Self) -> bool {
         (self.can_id, self.len, self.len8_dlc, self.fd_flags, self.is_fd)

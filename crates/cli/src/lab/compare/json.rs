@@ -14,7 +14,7 @@ pub(super) fn lines(comparison: &Comparison, allow: Allowance) -> Result<String,
         json::lines(&comparison.functions)?,
         unpaired("before", &comparison.only_before)?,
         unpaired("after", &comparison.only_after)?,
-        json::lines(comparison.notes.iter().map(|text| (text,)))?,
+        json::lines(comparison.gone.iter().chain(&comparison.notes).map(|text| (text,)))?,
         json::line(&(comparison, allow))?,
     ];
     Ok(parts.concat())

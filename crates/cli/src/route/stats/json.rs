@@ -5,7 +5,7 @@ use candor_gateway::control::rates::Rates;
 
 use crate::json;
 
-pub(super) fn lines(snapshot: &Snapshot, rates: Option<&Rates>) -> Result<String, String> {
+pub(crate) fn lines(snapshot: &Snapshot, rates: Option<&Rates>) -> Result<String, String> {
     let port = |(index, port)| (port, rates.and_then(|rates| rates.ports.get(index)));
     let rule = |(index, rule)| (rule, rates.and_then(|rates| rates.rules.get(index)));
     let ports = json::lines(snapshot.ports.iter().enumerate().map(port))?;

@@ -17,9 +17,12 @@ pub(super) fn columns(results: &[&ResultFile]) -> Columns {
     let mut columns = vec![
         Column::words("bytes", Shown::Number(0, ""), &["size"]),
         Column::total("sent", |run| run.counts.sent),
-        Column::total("lost", |run| run.counts.lost + run.counts.refused),
-        Column::total("late", |run| run.counts.late),
     ];
+    if results.iter().any(|run| run.counts.refused > 0) {
+        columns.push(Column::total("refused", |run| run.counts.refused));
+    }
+    columns.push(Column::total("lost", |run| run.counts.lost));
+    columns.push(Column::total("late", |run| run.counts.late));
     let metric = |head: &str, metric: Metric, figure| us(head, &[metric.key(), figure]);
     columns.extend(["min", "p50", "max"].map(|it| metric(it, Metric::NetworkLatency, it)));
     columns.push(us("jitter", &["jitter"]));
@@ -33,7 +36,7 @@ pub(super) fn columns(results: &[&ResultFile]) -> Columns {
     columns.push(metric("residual p50", Metric::Residual, "p50"));
     let mut legend = String::from(
         "in us, from the first bit out of the sender to the last bit in the receiver; jitter: max - min\n\
-         late: a period late or more than half of one; model: wires + transmission + relay delays\n\
+         late: by more than half a period; model: wires + transmission + relay delays\n\
          residual: measured - model\n",
     );
     if has_clocks {

@@ -67,15 +67,15 @@ fn times_and_names(file: &File) -> Vec<(u64, std::string::String)> {
 fn sections_interfaces_and_both_orders_are_read() {
     for (order, other) in [(Order::Little, Order::Big), (Order::Big, Order::Little)] {
         let mut file = File::new(order)
-            .interface(CAN_LINK_TYPE, 0, &[(OPTION_IF_NAME, b"body"), (OPTION_IF_TSRESOL, &[9])])
-            .interface(CAN_LINK_TYPE, 0, &[])
+            .interface(Link::CAN_TYPE, 0, &[(OPTION_IF_NAME, b"body"), (OPTION_IF_TSRESOL, &[9])])
+            .interface(Link::CAN_TYPE, 0, &[])
             .block(5, b"statistics..") // an unknown block
             .enhanced(1, 7, &PACKET, &[])
             .enhanced(0, 7, &PACKET, &[]);
         file.order = other;
         let file = file
             .section()
-            .interface(CAN_LINK_TYPE, 0, &[(OPTION_IF_NAME, b"body")])
+            .interface(Link::CAN_TYPE, 0, &[(OPTION_IF_NAME, b"body")])
             .enhanced(0, 1 << 32, &PACKET[..11], &[]);
         assert_eq!(
             times_and_names(&file),
@@ -93,7 +93,7 @@ fn blocks_have_any_length_that_is_allowed() {
     let longest = vec![0; MAX_RECORD_LEN - 32];
     let file = File::new(Order::Little)
         .block(5, &[])
-        .interface(CAN_LINK_TYPE, 0, &[(OPTION_IF_NAME, b"")])
+        .interface(Link::CAN_TYPE, 0, &[(OPTION_IF_NAME, b"")])
         .enhanced(0, 1, &longest, &[])
         .block(SIMPLE_PACKET, &[&16_u32.to_le_bytes()[..], &PACKET].concat());
     let frames = ["000#", "123#AABBCC"].map(|text| text.parse().unwrap());
@@ -129,7 +129,7 @@ fn times_have_any_resolution_and_an_offset() {
             };
             let options: [(u16, &[u8]); 2] =
                 [(OPTION_IF_TSRESOL, &[resolution]), (OPTION_IF_TSOFFSET, &offset)];
-            let file = File::new(order).interface(CAN_LINK_TYPE, 0, &options).enhanced(
+            let file = File::new(order).interface(Link::CAN_TYPE, 0, &options).enhanced(
                 0,
                 ticks,
                 &PACKET,
@@ -143,8 +143,8 @@ fn times_have_any_resolution_and_an_offset() {
 
 #[test]
 fn simple_and_obsolete_packets_are_read() {
-    let file = File::new(Order::Big).interface(CAN_LINK_TYPE, 12, &[]).interface(
-        CAN_LINK_TYPE,
+    let file = File::new(Order::Big).interface(Link::CAN_TYPE, 12, &[]).interface(
+        Link::CAN_TYPE,
         12,
         &[(OPTION_IF_NAME, b"vcan1")],
     );
@@ -172,7 +172,7 @@ fn simple_and_obsolete_packets_are_read() {
 fn packets_of_other_protocols_are_counted_whatever_their_size() {
     let file = File::new(Order::Little)
         .interface(OTHER, 0, &[])
-        .interface(CAN_LINK_TYPE, 0, &[])
+        .interface(Link::CAN_TYPE, 0, &[])
         .enhanced(0, 1, &[0; 2 * MAX_RECORD_LEN], &[])
         .enhanced(1, 2, &PACKET, &[])
         .block(SIMPLE_PACKET, &[0; 4]);
@@ -209,7 +209,7 @@ fn an_end_inside_a_block_passed_over_is_reported_once() {
 #[test]
 fn damage_says_where_and_why() {
     let file = || File::new(Order::Little);
-    let can = || file().interface(CAN_LINK_TYPE, 0, &[]);
+    let can = || file().interface(Link::CAN_TYPE, 0, &[]);
     let long_name = [b'c'; 256];
     let mut unequal = can();
     unequal.bytes[28 + 16] ^= 4;
@@ -233,12 +233,12 @@ fn damage_says_where_and_why() {
         (version_2, "byte 0: pcapng version 2 is not supported", false),
         (unequal, "byte 28: the two lengths of the block differ", false),
         (
-            file().interface(CAN_LINK_TYPE, 0, &[(2, &long_name)]),
+            file().interface(Link::CAN_TYPE, 0, &[(2, &long_name)]),
             "byte 28: the name of the interface has 256",
             false,
         ),
         (
-            file().interface(CAN_LINK_TYPE, 0, &[(9, &[39])]),
+            file().interface(Link::CAN_TYPE, 0, &[(9, &[39])]),
             "byte 28: times in units of 10^-39 s",
             false,
         ),
@@ -312,9 +312,9 @@ fn a_bad_length_ends_the_reading() {
 #[test]
 fn ethernet_and_can_of_one_capture_are_read_as_they_come() {
     let file = File::new(Order::Big)
-        .interface(ETHERNET_LINK_TYPE, 12, &[])
-        .interface(CAN_LINK_TYPE, 0, &[])
-        .interface(ETHERNET_LINK_TYPE, 0, &[(OPTION_IF_NAME, b"backbone")])
+        .interface(Link::ETHERNET_TYPE, 12, &[])
+        .interface(Link::CAN_TYPE, 0, &[])
+        .interface(Link::ETHERNET_TYPE, 0, &[(OPTION_IF_NAME, b"backbone")])
         .enhanced(2, 5, &[9; 61], &[0, 2, 0, 4, 0, 0, 0, 2, 0, 0, 0, 0])
         .enhanced(1, 6, &PACKET, &[])
         .block(SIMPLE_PACKET, &[&60_u32.to_be_bytes()[..], &[8; 12]].concat())
@@ -345,7 +345,7 @@ fn can_frames_of_can2udp_have_interfaces_of_their_own() {
     let bad = ethernet(4858, None, &[2; 20]);
     let flags = [&[2, 0, 4, 0][..], &INBOUND.to_le_bytes()].concat();
     let file = File::new(Order::Little)
-        .interface(ETHERNET_LINK_TYPE, 0, &[(OPTION_IF_NAME, b"lan"), (OPTION_IF_TSRESOL, &[9])])
+        .interface(Link::ETHERNET_TYPE, 0, &[(OPTION_IF_NAME, b"lan"), (OPTION_IF_TSRESOL, &[9])])
         .enhanced(0, 7, &first, &flags)
         .enhanced(0, 8, &other, &[]);
     let name = |name: &str| name.to_owned();

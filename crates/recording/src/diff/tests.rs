@@ -1,0 +1,232 @@
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn sighting(number: u64, time_ns: u64, interface: u16, frame: &str) -> Sighting {
+    let interface = InterfaceIndex(interface);
+    Sighting { number, time_ns, interface, direction: None, frame: frame.parse().unwrap() }
+}
+
+/// Frames with their times, as a recording.
+fn numbered(list: &[(u64, String)]) -> Vec<Sighting> {
+    let numbers = 1..;
+    list.iter()
+        .zip(numbers)
+        .map(|((time, frame), number)| sighting(number, *time, 0, frame))
+        .collect()
+}
+
+/// What only one of them has, and the rest of what was found.
+fn compared(
+    a: &[Sighting],
+    b: &[Sighting],
+    comparison: Comparison,
+) -> ([Vec<u64>; 2], Differences) {
+    let mut only = [Vec::new(), Vec::new()];
+    let ok = |it: &Sighting| Ok::<_, Infallible>(*it);
+    let Ok(found) = diff(a.iter().map(ok), b.iter().map(ok), comparison, |side, it| {
+        only[side as usize].push(it.number);
+        Ok(())
+    });
+    only.iter_mut().for_each(|numbers| numbers.sort_unstable());
+    (only, found)
+}
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn a_recording_is_the_same_as_itself() {
+    let list: Vec<_> = (0..500).map(|n| (n * MS, format!("{:03X}#", n % 7))).collect();
+    let (only, found) = compared(&numbered(&list), &numbered(&list), Comparison::default());
+    assert_eq!((only, found.both), ([vec![], vec![]], 500));
+    assert_eq!((found.clocks.first_offset_ns(), found.clocks.drift_ppm()), (Some(0), Some(0.0)));
+    assert!(!found.is_unsynchronised && found.is_none());
+    let (_, found) = compared(&[], &[], Comparison::default());
+    assert_eq!((found.both, found.clocks.first_offset_ns()), (0, None));
+}
+
+/// Clocks that run apart, over more time than frames at the start may be apart.
+#[test]
+fn slow_recordings_whose_clocks_run_apart_start_together() {
+    for (pause_ms, count, ppm) in [(20, 60_000, 50), (200, 6_000, -200), (3, 60_000, 200)] {
+        let times = (0..count).map(|n| 10_000 * MS + n * pause_ms * MS);
+        let frames: Vec<_> = times.map(|time| (time, format!("{:08X}#", time / MS))).collect();
+        let ahead =
+            |time: u64| (time as i64 + 5_000_000_000 + time as i64 / 1_000_000 * ppm) as u64;
+        let others: Vec<_> = frames.iter().map(|(t, frame)| (ahead(*t), frame.clone())).collect();
+        let (_, found) = compared(&numbered(&frames), &numbered(&others), Comparison::default());
+        assert_eq!((found.both, found.only), (count, [0, 0]), "{pause_ms} ms");
+        let drift = found.clocks.drift_ppm().unwrap();
+        assert!((drift - ppm as f64).abs() < 0.01, "{drift}");
+    }
+}
+
+/// The frame that is missing among frames that are all the same is the one whose time is missing.
+#[test]
+fn of_equal_frames_the_missing_one_is_found_by_its_time() {
+    let list: Vec<_> = (0..400).map(|n| (n * 10 * MS, "123#11".to_owned())).collect();
+    for missing in [&[0][..], &[1], &[57], &[57, 58, 59], &[10, 200], &[398], &[399], &[0, 1, 2, 3]]
+    {
+        let a = numbered(&list);
+        let keep = |it: &&Sighting| !missing.contains(&(it.number as usize - 1));
+        let b: Vec<_> = a.iter().filter(keep).copied().collect();
+        let comparison = Comparison { offset_ns: Some(0), ..Comparison::default() };
+        let expected: Vec<_> = missing.iter().map(|&it| it as u64 + 1).collect();
+        let (only, found) = compared(&a, &b, comparison);
+        assert_eq!(only, [expected.clone(), vec![]], "{missing:?}");
+        assert_eq!(found.clocks.deviation_ns_max(), Some(0.0), "{missing:?}");
+        let (only, _) = compared(&b, &a, comparison);
+        assert_eq!(only, [vec![], expected], "{missing:?}");
+    }
+}
+
+/// A frame on an event, as in a recorded drive: its pauses differ, and one of them is nearly the window.
+#[test]
+fn the_last_frame_before_a_part_is_not_its_first() {
+    let times = [18_842, 19_082, 19_802, 20_042, 21_002, 21_482, 22_442, 22_682];
+    let a = numbered(&times.map(|time| (time * MS, "030#800BE180E000B287".to_owned())));
+    let comparison = Comparison { offset_ns: Some(0), ..Comparison::default() };
+    assert_eq!(compared(&a, &a[3..], comparison).0, [vec![1, 2, 3], vec![]]);
+    assert_eq!(compared(&a[3..], &a, comparison).0, [vec![], vec![1, 2, 3]]);
+}
+
+/// What is before a part and what is behind it has no partner, also if it is near and the same.
+#[test]
+fn a_part_of_a_recording_is_found_in_it() {
+    for pause in [3, 10, 70, 400, 900] {
+        let frame = |n: u64| (n * pause * MS, format!("{:03X}#", n % 3));
+        let whole: Vec<_> = (0..900).map(frame).collect();
+        for part in [0..900, 0..450, 450..900, 123..321, 321..322] {
+            let (a, b) = (numbered(&whole), numbered(&whole[part.clone()]));
+            let comparison = Comparison { offset_ns: Some(0), ..Comparison::default() };
+            let (only, found) = compared(&a, &b, comparison);
+            let others: Vec<_> =
+                (0..900).filter(|it| !part.contains(it)).map(|it| it as u64 + 1).collect();
+            assert_eq!(only, [others.clone(), vec![]], "{pause} ms, {part:?}");
+            assert_eq!(found.clocks.deviation_ns_max(), Some(0.0), "{pause} ms, {part:?}");
+            assert_eq!(compared(&b, &a, comparison).0, [vec![], others], "{pause} ms, {part:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_compared_is_interface_identifier_kind_flags_and_data() {
+    let one = [sighting(1, 5, 0, "123#11")];
+    let reports = [sighting(1, 5, 0, "20000004#0001000000000000")];
+    let by_name = Comparison { offset_ns: Some(0), ..Comparison::default() };
+    let any = Comparison { any_interface: true, any_report: true, ..by_name };
+    for (a, b, is_same, is_same_to_any) in [
+        (&one, sighting(1, 9, 0, "123#11"), true, true),
+        (&one, sighting(1, 9, 1, "123#11"), false, true),
+        (&one, sighting(1, 9, 0, "124#11"), false, false),
+        (&one, sighting(1, 9, 0, "00000123#11"), false, false),
+        (&one, sighting(1, 9, 0, "123##011"), false, false),
+        (&one, sighting(1, 9, 0, "123#1100"), false, false),
+        (&reports, sighting(1, 9, 0, "20000080#0000000000000000"), false, true),
+    ] {
+        let is_none = |comparison| compared(a, &[b], comparison).1.is_none();
+        assert_eq!((is_none(by_name), is_none(any)), (is_same, is_same_to_any), "{}", b.frame);
+    }
+    // Beyond the window it is another frame.
+    for (time_ns, is_same) in [(MS + 5, true), (MS + 6, false)] {
+        let near = Comparison { within_ns: MS, ..by_name };
+        assert_eq!(compared(&one, &[sighting(1, time_ns, 0, "123#11")], near).1.is_none(), is_same);
+    }
+}
+
+#[test]
+fn recordings_that_did_not_start_together_are_taken_to_have_one_clock() {
+    let frame = |n: u64| (n * MS, format!("123#{n:08X}"));
+    let a: Vec<_> = (0..200_000).map(frame).collect();
+    let part: Vec<_> = (150_000..150_100).map(frame).collect();
+    let (_, found) = compared(&numbered(&a), &numbered(&part), Comparison::default());
+    assert!(found.is_unsynchronised);
+    assert_eq!((found.both, found.only), (100, [199_900, 0]));
+}
+
+#[test]
+fn frames_that_wait_are_bounded() {
+    let count = MAX_PENDING as u64 + 1_000;
+    let a: Vec<_> = (0..count).map(|n| sighting(n + 1, n, 0, &format!("123#{n:08X}"))).collect();
+    let b = [sighting(1, count, 0, "124#")];
+    let (only, found) =
+        compared(&a, &b, Comparison { offset_ns: Some(0), ..Comparison::default() });
+    assert_eq!((only[0].len() as u64, only[1].len()), (count, 1));
+    assert_eq!(found.crowded_out, [1_000, 0]);
+}
+
+/// A drive: frames at least 1 ms apart, some of them all the same and some with a counter.
+fn drive() -> impl Strategy<Value = Vec<(u64, String)>> {
+    let frame = (1_u64..8, 0_u16..6);
+    prop::collection::vec(frame, 40..400).prop_map(|frames| {
+        let mut time_ns = 0;
+        let mut counters = BTreeMap::new();
+        let frames = frames.into_iter().map(|(pause, id)| {
+            time_ns += pause * MS;
+            let counter = counters.entry(id).or_insert(0_u32);
+            *counter += 1;
+            let data = if id < 3 { 0 } else { *counter };
+            (time_ns, format!("{id:03X}#{data:08X}"))
+        });
+        frames.collect()
+    })
+}
+
+proptest! {
+    /// Whatever is missing and whatever was put in, the clock of B and its drift: exactly that is found.
+    #[test]
+    fn differences_and_drift_are_found(
+        drive in drive(),
+        fates in prop::collection::vec(0_u8..40, 400),
+        jitters in prop::collection::vec(-100_000_i64..100_000, 400),
+        start_s in 0_u64..2_000,
+        drift_ppm in -200_i64..200,
+    ) {
+        const ZERO_NS: i64 = 1_000_000_000_000;
+        let (mut a, mut b, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
+        let mut expected = [Vec::new(), Vec::new()];
+        for (((time_ns, frame), fate), jitter) in drive.iter().zip(fates).zip(jitters) {
+            let time_a = ZERO_NS as u64 + time_ns;
+            let gained = *time_ns as i64 / 1_000 * drift_ppm / 1_000;
+            let shift = gained + 200_000 + jitter;
+            let time_b = (start_s * 1_000_000_000 + time_ns).saturating_add_signed(shift);
+            // What A lacks is recognised by its counter: of equal frames that miss on either side, none can tell which.
+            let has_counter = !frame.ends_with("#00000000");
+            let has_a = fate != 0 || !has_counter;
+            let has_b = fate != 1;
+            if has_a {
+                a.push((time_a, frame.clone()));
+            }
+            if has_b {
+                b.push((time_b, frame.clone()));
+            }
+            match (has_a, has_b) {
+                (true, true) => offsets.push(((time_a as f64), time_b as f64 - time_a as f64)),
+                (true, false) => expected[0].push(a.len() as u64),
+                (false, true) => expected[1].push(b.len() as u64),
+                (false, false) => {}
+            }
+            if fate == 2 {
+                b.push((time_b + 1, format!("7FF#{time_ns:016X}")));
+                expected[1].push(b.len() as u64);
+            }
+        }
+        let (only, found) = compared(&numbered(&a), &numbered(&b), Comparison::default());
+        prop_assert_eq!(&only, &expected);
+        prop_assert_eq!(found.both as usize, offsets.len());
+        prop_assert_eq!(found.only, expected.each_ref().map(|it| it.len() as u64));
+        let clocks = &found.clocks;
+        let first = offsets.first().map(|it| it.1 as i128);
+        prop_assert_eq!(clocks.first_offset_ns(), first);
+        prop_assert_eq!(clocks.last_offset_ns(), offsets.last().map(|it| it.1 as i128));
+        let span = offsets.last().map_or(0.0, |it| it.0) - offsets.first().map_or(0.0, |it| it.0);
+        let error = (clocks.drift_ppm().unwrap_or(f64::NAN) - drift_ppm as f64).abs();
+        // A jitter of 0.1 ms either way turns the line by so much at most.
+        prop_assert!(error <= 12.0 * 101_000.0 / span * 1e6, "off by {error} ppm");
+        let deviation = clocks.deviation_ns_max().unwrap_or(f64::NAN);
+        prop_assert!(deviation <= 500_000.0, "{deviation}");
+    }
+}

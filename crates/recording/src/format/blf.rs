@@ -1,0 +1,556 @@
+//! The binary log of Vector's tools, BLF (described by python-can, `can/io/blf.py`, and by Technica-Engineering/vector_blf).
+//!
+//! | part | bytes | what is read |
+//! |---|---|---|
+//! | file header | `LOGG`, its size at 4, the start of the measurement at 40 | size and start; sizes and counts are stale if the recorder was stopped |
+//! | object | `LOBJ`, header size u16 at 4, size u32 at 8, type u32 at 12 | |
+//! | container, an object of type 10 | method u16 at 16 (0 stored, 2 zlib), data from 32 on | pieces of one stream of objects |
+//!
+//! All numbers are little-endian. The containers are pieces of one stream: objects go on in the next one. Between objects are
+//! up to seven bytes of padding, how many depends on their type and on the recorder, so the next `LOBJ` is looked for. Objects
+//! outside of containers are read, too. `object.rs` has the types.
+//!
+//! Whatever sizes a file claims, no more than a window of the stream is in memory. A container that cannot be inflated costs itself
+//! and the objects that reach into it; zeros behind the last object are padding, too. No object has another one inside, so where
+//! the header of another one begins, a size is damaged; what zlib inflates ends where zlib says.
+//!
+//! Written are containers of 128 KiB, compressed; the header is written again at the end.
+
+mod object;
+mod write;
+
+use flate2::{Decompress, FlushDecompress, Status};
+use memchr::memmem;
+
+use self::object::Found;
+use super::channels::Channels;
+use super::order::Order;
+use super::start::DateTime;
+use super::{Format, Labels};
+use crate::decode::{CUT, DecodeError, Decoder, PassedOver, Position, Reason, Step};
+use crate::record::{Interfaces, Record};
+
+pub(super) static FORMAT: Format = Format {
+    name: "blf",
+    title: "BLF recording",
+    endings: &["blf"],
+    labels: Labels::Numbers,
+    keeps_directions: true,
+    keeps_ethernet: false,
+    keeps_error_reports: false,
+    has_start: true,
+    is_written: true,
+    grows_by_record: false,
+    begins: |head| head.starts_with(FILE_SIGNATURE),
+    decoder: |_| Box::new(BlfDecoder::new()),
+    file_decoder: None,
+    encoder: |_| Box::new(write::BlfEncoder::new()),
+};
+
+const FILE_SIGNATURE: &[u8] = b"LOGG";
+/// Up to the end of the last field that is known: signature, sizes, counts, start and stop.
+const FILE_HEADER_LEN: usize = 72;
+/// What most recorders write.
+const USUAL_FILE_HEADER_LEN: u32 = 144;
+const OBJECT_SIGNATURE: &[u8] = b"LOBJ";
+/// Signature, sizes, version and type of an object.
+const OBJECT_HEADER_LEN: usize = 16;
+/// With the method and the size of its contents.
+const CONTAINER_HEADER_LEN: usize = 32;
+const CONTAINER: u32 = 10;
+const STORED: u16 = 0;
+const ZLIB: u16 = 2;
+/// The most bytes of padding between two objects.
+const MAX_PADDING: u64 = 7;
+
+/// How much of the stream of objects is kept: an object that is read, and as much again to inflate into.
+const WINDOW_LEN: usize = 256 << 10;
+/// Longer objects are passed over as they come.
+const MAX_OBJECT_LEN: usize = 128 << 10;
+/// A greater size is taken for damage.
+const MAX_PASSED_LEN: usize = 64 << 20;
+
+const NESTED: Reason = Reason::Text(
+    "another object begins inside of this one, so its size is wrong; the file is damaged there",
+);
+
+struct BlfDecoder {
+    stage: Stage,
+    /// Nanoseconds since 1970.
+    start_ns: u64,
+    /// Bytes consumed so far.
+    offset: u64,
+    /// Where the container begins that is read, or was read last.
+    container_at: u64,
+    inflate: Decompress,
+    stray: Stray,
+    /// A container is damaged, as was told: up to the next one, nothing more is wrong.
+    is_broken: bool,
+    stream: Stream,
+    /// What is wrong with the container, to be told when the objects before it were read.
+    damage: Option<Reason>,
+    channels: Channels,
+    other: u64,
+    /// Objects so far.
+    objects: u64,
+}
+
+/// What the file has next.
+#[derive(Clone, Copy)]
+enum Stage {
+    FileHeader,
+    /// So many bytes that do not matter, up to the next object.
+    Passing {
+        left: u64,
+        /// Whether it is damage if an object begins before.
+        is_all: bool,
+    },
+    /// An object, perhaps behind padding.
+    Between,
+    /// Pieces of the stream: so many bytes are left of the container.
+    Inside {
+        left: u64,
+        is_zlib: bool,
+    },
+}
+
+/// The bytes since the last object that belong to none.
+#[derive(Default)]
+struct Stray {
+    count: u64,
+    has_contents: bool,
+}
+
+impl Stray {
+    fn add(&mut self, bytes: &[u8]) {
+        self.count += bytes.len() as u64;
+        self.has_contents |= bytes.iter().any(|&byte| byte != 0);
+    }
+
+    /// What is wrong with them, if they were no padding. There are none from now on. Behind the last object any number of zeros is
+    /// padding: a file may have been given its length before it was written.
+    fn take(&mut self, is_last: bool) -> Option<Reason> {
+        let Self { count, has_contents } = std::mem::take(self);
+        let reason =
+            Reason::Number("", count, " bytes that belong to no object; the file is damaged there");
+        let is_damage = match (count > MAX_PADDING, has_contents) {
+            (is_long, true) => is_long || !is_last,
+            (is_long, false) => is_long && !is_last,
+        };
+        is_damage.then_some(reason)
+    }
+}
+
+/// The stream of objects: those that were inflated and not yet read.
+struct Stream {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    stray: Stray,
+    /// How much is still to come of an object that does not matter.
+    passing: u64,
+    /// Something was lost: up to the next object, nothing is wrong any more.
+    is_broken: bool,
+}
+
+impl Stream {
+    fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Room for more, at least half of the window unless there is so much that was not read.
+    fn room(&mut self) -> &mut [u8] {
+        self.bytes.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        &mut self.bytes[self.end..]
+    }
+
+    /// Passes over an object that does not matter, and tells whether another one begins inside of it.
+    fn pass(&mut self) -> bool {
+        if self.passing == 0 {
+            return false;
+        }
+        let unread = &self.bytes[self.start..self.end];
+        let most = self.passing.min(unread.len() as u64) as usize;
+        let found = object::find(unread, |_| true).filter(|&(at, _)| (at as u64) < self.passing);
+        let (passed, is_nested) = found.unwrap_or((most, false));
+        self.start += passed;
+        self.passing = if is_nested { 0 } else { self.passing - passed as u64 };
+        is_nested
+    }
+
+    /// A piece of the stream is lost, and with it the object that reaches into it.
+    fn lose(&mut self) {
+        self.start = self.end;
+        self.passing = 0;
+        self.is_broken = true;
+    }
+
+    /// Drops what is there up to the next object, and tells whether that begins the stream now.
+    fn find_object(&mut self) -> bool {
+        let unread = &self.bytes[self.start..self.end];
+        if unread.starts_with(OBJECT_SIGNATURE) {
+            return true;
+        }
+        let found = memmem::find(unread, OBJECT_SIGNATURE);
+        let dropped = found.unwrap_or(unread.len().saturating_sub(OBJECT_SIGNATURE.len() - 1));
+        self.stray.add(&unread[..dropped]);
+        self.start += dropped;
+        found.is_some()
+    }
+}
+
+/// What a step in the file came to.
+enum Fed {
+    /// So many bytes of the input were consumed.
+    Consumed(usize),
+    /// The stream has grown.
+    Grown,
+    NeedMore,
+    End,
+}
+
+impl BlfDecoder {
+    fn new() -> Self {
+        let stream = Stream {
+            bytes: vec![0; WINDOW_LEN],
+            start: 0,
+            end: 0,
+            stray: Stray::default(),
+            passing: 0,
+            is_broken: false,
+        };
+        Self {
+            stage: Stage::FileHeader,
+            start_ns: 0,
+            offset: 0,
+            container_at: 0,
+            inflate: Decompress::new(true),
+            stray: Stray::default(),
+            is_broken: false,
+            stream,
+            damage: None,
+            channels: Channels::default(),
+            other: 0,
+            objects: 0,
+        }
+    }
+
+    fn error(&self, reason: Reason, resume: Option<usize>) -> DecodeError {
+        let position = Position::Binary { offset: self.container_at, record: self.objects };
+        DecodeError { position, reason, resume }
+    }
+
+    /// The next frame in the stream; `None` if more of the stream is needed.
+    fn read_stream(&mut self) -> Result<Option<Record>, DecodeError> {
+        loop {
+            if self.stream.pass() {
+                return Err(self.error(NESTED, Some(0)));
+            }
+            let stream = &mut self.stream;
+            if stream.passing > 0 || !stream.find_object() {
+                return Ok(None);
+            }
+            let stray = stream.stray.take(false).filter(|_| !stream.is_broken);
+            stream.is_broken = false;
+            if let Some(reason) = stray {
+                return Err(self.error(reason, Some(0)));
+            }
+            let Some(object) = object::header(stream.unread()) else { return Ok(None) };
+            let checked = object.check().and_then(|()| object.check_inside(stream.unread()));
+            if let Err(reason) = checked {
+                // Its size says nothing: the next one is looked for.
+                self.objects += 1;
+                self.stream.start += OBJECT_SIGNATURE.len();
+                self.stream.is_broken = true;
+                return Err(self.error(reason, Some(0)));
+            }
+            let len = object.len as usize;
+            if len > MAX_OBJECT_LEN {
+                // Not its own signature, which is none of another object.
+                stream.start += OBJECT_SIGNATURE.len();
+                stream.passing = (len - OBJECT_SIGNATURE.len()) as u64;
+                self.objects += 1;
+                self.other += 1;
+                continue;
+            }
+            if stream.unread().len() < len {
+                return Ok(None);
+            }
+            let found = object.read(&stream.unread()[..len]);
+            self.stream.start += len;
+            self.objects += 1;
+            match found {
+                Ok(Found::Other) => self.other += 1,
+                Ok(Found::Frame { since_ns, channel, direction, frame }) => {
+                    let late = Reason::Text(object::LATE);
+                    let time_ns = self.start_ns.checked_add(since_ns);
+                    let time_ns = time_ns.ok_or_else(|| self.error(late, Some(0)))?;
+                    let interface = self.channels.interface(u32::from(channel));
+                    let interface = interface.map_err(|reason| self.error(reason, Some(0)))?;
+                    let direction = Some(direction);
+                    return Ok(Some(Record { time_ns, interface, direction, frame }));
+                }
+                Err(reason) => {
+                    self.stream.is_broken = true;
+                    return Err(self.error(reason, Some(0)));
+                }
+            }
+        }
+    }
+
+    /// Goes on in the file.
+    fn feed(&mut self, input: &[u8], at_end: bool) -> Result<Fed, DecodeError> {
+        match self.stage {
+            Stage::FileHeader if input.len() >= FILE_HEADER_LEN => {
+                let start = DateTime::from_system_time(&input[40..56]);
+                self.start_ns = start.and_then(|start| start.nanos()).unwrap_or(0);
+                let left = Order::Little.u32(input, 4).max(USUAL_FILE_HEADER_LEN).into();
+                self.stage = Stage::Passing { left, is_all: false };
+                Ok(Fed::Grown)
+            }
+            Stage::FileHeader if at_end => {
+                let reason =
+                    Reason::Text("the file ends inside its header; there is nothing to read");
+                Err(self.error(reason, None))
+            }
+            Stage::FileHeader => Ok(Fed::NeedMore),
+            Stage::Passing { left: 0, .. } => {
+                self.stage = Stage::Between;
+                Ok(Fed::Grown)
+            }
+            Stage::Passing { left, is_all } => self.pass(input, at_end, (left, is_all)),
+            Stage::Between => self.find_container(input, at_end),
+            Stage::Inside { left: 0, is_zlib: false } => {
+                self.stage = Stage::Between;
+                Ok(Fed::Grown)
+            }
+            Stage::Inside { .. } if input.is_empty() && at_end => self.cut(),
+            Stage::Inside { left, is_zlib: true } => {
+                self.inflate(&input[..left.min(input.len() as u64) as usize], left)
+            }
+            Stage::Inside { left, .. } => Ok(self.copy(input, at_end, left)),
+        }
+    }
+
+    /// Passes over what does not matter, up to where an object begins.
+    fn pass(
+        &mut self,
+        input: &[u8],
+        at_end: bool,
+        (left, is_all): (u64, bool),
+    ) -> Result<Fed, DecodeError> {
+        let most = left.min(input.len() as u64) as usize;
+        let passed = match object::find(input, |_| true) {
+            Some((0, true)) if is_all => {
+                self.stage = Stage::Between;
+                return Err(self.error(NESTED, Some(0)));
+            }
+            Some((0, true)) => {
+                self.stage = Stage::Between;
+                return Ok(Fed::Grown);
+            }
+            Some((at, is_whole)) if is_whole || !at_end => most.min(at),
+            _ => most,
+        };
+        self.stage = Stage::Passing { left: left - passed as u64, is_all };
+        match passed {
+            0 if at_end => self.cut(),
+            0 => Ok(Fed::NeedMore),
+            _ => Ok(Fed::Consumed(passed)),
+        }
+    }
+
+    /// The file ends inside an object.
+    fn cut(&mut self) -> Result<Fed, DecodeError> {
+        self.stage = Stage::Between;
+        self.stream.start = self.stream.end;
+        Err(self.error(CUT, Some(0)))
+    }
+
+    fn find_container(&mut self, input: &[u8], at_end: bool) -> Result<Fed, DecodeError> {
+        let found = memmem::find(input, OBJECT_SIGNATURE);
+        let kept = if at_end { 0 } else { OBJECT_SIGNATURE.len() - 1 };
+        let dropped = found.unwrap_or(input.len().saturating_sub(kept));
+        self.stray.add(&input[..dropped]);
+        if dropped > 0 {
+            return Ok(Fed::Consumed(dropped));
+        }
+        self.container_at = self.offset;
+        let is_told = found.is_some() || at_end;
+        let stray = is_told.then(|| self.stray.take(found.is_none())).flatten();
+        let is_known = is_told && std::mem::take(&mut self.is_broken);
+        if let Some(reason) = stray.filter(|_| !is_known) {
+            // Perhaps a container was there, and an object reached into it.
+            self.stream.lose();
+            return Err(self.error(reason, Some(0)));
+        }
+        if found.is_none() {
+            return self.end_of_file(at_end);
+        }
+        let Some(object) =
+            object::header(input).filter(|_| input.len() >= CONTAINER_HEADER_LEN || at_end)
+        else {
+            return if at_end {
+                Err(self.error(CUT, Some(input.len())))
+            } else {
+                Ok(Fed::NeedMore)
+            };
+        };
+        if object.kind != CONTAINER {
+            // An object outside of a container is a piece of the stream.
+            if let Err(reason) = object.check() {
+                return Err(self.error(reason, Some(OBJECT_SIGNATURE.len())));
+            }
+            self.stage = Stage::Inside { left: u64::from(object.len), is_zlib: false };
+            return Ok(Fed::Grown);
+        }
+        if input.len() < CONTAINER_HEADER_LEN {
+            return Err(self.error(CUT, Some(input.len())));
+        }
+        let Some(left) = object.len.checked_sub(CONTAINER_HEADER_LEN as u32) else {
+            let reason = Reason::Number(
+                "a container of ",
+                u64::from(object.len),
+                " bytes is shorter than its header; the file is damaged there",
+            );
+            return Err(self.error(reason, Some(OBJECT_SIGNATURE.len())));
+        };
+        let left = u64::from(left);
+        let method = Order::Little.u16(input, 16);
+        self.stage = match method {
+            STORED => Stage::Inside { left, is_zlib: false },
+            ZLIB => Stage::Inside { left, is_zlib: true },
+            _ => {
+                self.stage = Stage::Passing { left, is_all: false };
+                self.is_broken = true;
+                self.stream.lose();
+                let reason = Reason::Number(
+                    "the method of compression ",
+                    u64::from(method),
+                    " is neither 0 (stored) nor 2 (zlib); save the recording again",
+                );
+                return Err(self.error(reason, Some(CONTAINER_HEADER_LEN)));
+            }
+        };
+        self.inflate.reset(true);
+        Ok(Fed::Consumed(CONTAINER_HEADER_LEN))
+    }
+
+    /// There is no further container.
+    fn end_of_file(&mut self, at_end: bool) -> Result<Fed, DecodeError> {
+        if !at_end {
+            return Ok(Fed::NeedMore);
+        }
+        let stream = &mut self.stream;
+        let rest = stream.bytes[stream.start..stream.end].to_vec();
+        stream.stray.add(&rest);
+        stream.start = stream.end;
+        let is_object = rest.starts_with(OBJECT_SIGNATURE) || stream.passing > 0;
+        stream.passing = 0;
+        let stray = stream.stray.take(true).filter(|_| !stream.is_broken);
+        match stray {
+            _ if is_object => Err(self.error(CUT, Some(0))),
+            Some(reason) => Err(self.error(reason, Some(0))),
+            None => Ok(Fed::End),
+        }
+    }
+
+    /// Stored pieces, up to the next container.
+    fn copy(&mut self, input: &[u8], at_end: bool, left: u64) -> Fed {
+        let most = left.min(input.len() as u64) as usize;
+        let end = match object::find(input, |object| object.kind == CONTAINER) {
+            Some((0, true)) => {
+                self.damage = Some(NESTED);
+                self.stage = Stage::Between;
+                return Fed::Grown;
+            }
+            // The rest of a header may follow.
+            Some((at, is_whole)) if is_whole || !at_end => most.min(at),
+            _ => most,
+        };
+        let room = self.stream.room();
+        let count = end.min(room.len());
+        room[..count].copy_from_slice(&input[..count]);
+        self.stream.end += count;
+        self.stage = Stage::Inside { left: left - count as u64, is_zlib: false };
+        if count > 0 { Fed::Consumed(count) } else { Fed::NeedMore }
+    }
+
+    fn inflate(&mut self, input: &[u8], left: u64) -> Result<Fed, DecodeError> {
+        let (in_before, out_before) = (self.inflate.total_in(), self.inflate.total_out());
+        let room = self.stream.room();
+        let status = self.inflate.decompress(input, room, FlushDecompress::None);
+        let consumed = self.inflate.total_in() - in_before;
+        let produced = self.inflate.total_out() - out_before;
+        self.stream.end += produced as usize;
+        let left = left - consumed;
+        let is_stuck = consumed == 0 && produced == 0;
+        let damage = match status {
+            Ok(Status::StreamEnd) => {
+                self.stage = Stage::Passing { left, is_all: true };
+                None
+            }
+            // With input and room it goes on, or says that it cannot.
+            Ok(_) if is_stuck && (left == 0 || !input.is_empty()) => {
+                Some("a container ends before its contents do; the file is damaged there")
+            }
+            Ok(_) => {
+                self.stage = Stage::Inside { left, is_zlib: true };
+                None
+            }
+            Err(_) => Some("a container cannot be inflated; the file is damaged there"),
+        };
+        if let Some(damage) = damage {
+            self.damage = Some(Reason::Text(damage));
+            self.stage = Stage::Passing { left, is_all: false };
+            self.is_broken = true;
+        } else if is_stuck && input.is_empty() && left > 0 {
+            return Ok(Fed::NeedMore);
+        }
+        Ok(if consumed > 0 { Fed::Consumed(consumed as usize) } else { Fed::Grown })
+    }
+}
+
+impl Decoder for BlfDecoder {
+    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
+        loop {
+            if let Some(record) = self.read_stream()? {
+                return Ok(Step::Record { consumed: 0, record });
+            }
+            if let Some(reason) = self.damage.take() {
+                self.stream.lose();
+                return Err(self.error(reason, Some(0)));
+            }
+            match self.feed(input, at_end) {
+                Ok(Fed::Consumed(consumed)) => {
+                    self.offset += consumed as u64;
+                    return Ok(Step::Skip { consumed });
+                }
+                Ok(Fed::Grown) => {}
+                Ok(Fed::NeedMore) => return Ok(Step::NeedMore),
+                Ok(Fed::End) => return Ok(Step::End),
+                Err(error) => {
+                    self.offset += error.resume.unwrap_or(0) as u64;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn interfaces(&self) -> &Interfaces {
+        self.channels.interfaces()
+    }
+
+    fn passed_over(&self) -> PassedOver {
+        PassedOver { other_packets: self.other, ..PassedOver::default() }
+    }
+
+    fn start_ns(&self) -> Option<u64> {
+        (self.start_ns > 0).then_some(self.start_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! The trace of CarBusAnalyzer, `.trc` as PEAK's. (Layout: a file of SavvyCAN's examples.)
+//!
+//! ```text
+//! @ TEXT @ 2 @ 64 @ 0 @ 55 @ 10078 @ 00:00:10.078 @
+//! 46,016  1  0004  45A  8  5A 04 00 00 00 00 00 00  00000000  Z
+//! ```
+//!
+//! Lines end in CR alone, and tabulators stand between the fields: seconds with a decimal comma, channel, flags, identifier, length,
+//! data, and what does not count. The first line has the number of frames and how many milliseconds they took. No example tells
+//! what the flags say, nor how 29-bit identifiers look: one with more than 4 digits or above 0x7FF is taken for one.
+
+use super::Format;
+use super::channels::Channels;
+use super::text::{
+    BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, READ_ONLY, Reader, Words,
+    data_bytes, decimal, number,
+};
+use crate::decode::Reason;
+use crate::encode::NANOS_PER_SECOND;
+use crate::record::{Interfaces, Record};
+use candor_wire::can::Frame;
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, SFF_MASK};
+
+pub(super) static FORMAT: Format = Format {
+    name: "carbusanalyzer",
+    title: "CarBusAnalyzer trace",
+    endings: &["trc"],
+    keeps_directions: false,
+    begins,
+    decoder: |_| Box::new(Reader::<CarBus>::default()),
+    ..READ_ONLY
+};
+
+const HEAD: &[u8] = b"@ TEXT @";
+
+fn begins(head: &[u8]) -> bool {
+    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(HEAD)
+}
+
+#[derive(Default)]
+struct CarBus(Channels);
+
+impl Layout for CarBus {
+    const TOO_LONG: &'static str = " bytes; this is not a trace of CarBusAnalyzer";
+    const ENDS_IN_CR: bool = true;
+
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+        if line.trim_ascii().is_empty() || line.starts_with(HEAD) {
+            return Ok(None);
+        }
+        let mut words = Words::new(line);
+        let (time, time_at) = words.next();
+        let time_ns = decimal(time, NANOS_PER_SECOND).ok_or((time_at, Reason::Text(BAD_TIME)))?;
+        let (channel, channel_at) = words.next();
+        words.next();
+        let (id, id_at) = words.next();
+        let value = number(id, false).filter(|&id| id <= u64::from(EFF_MASK));
+        let value = value.ok_or((id_at, Reason::Text(BAD_ID)))? as u32;
+        let is_extended = id.len() > 4 || value > SFF_MASK;
+        let (length, length_at) = words.next();
+        let len = number(length, true).filter(|&len| len <= 8);
+        let len = len.ok_or((length_at, Reason::Text(BAD_LENGTH)))? as usize;
+        let mut data = [0; 8];
+        data_bytes(&mut data[..len], false, || words.next())?;
+        let can_id = value | if is_extended { EFF_FLAG } else { 0 };
+        let frame = Frame::from_parts(can_id, &data[..len], None)
+            .map_err(|error| (id_at, Reason::Frame(error)))?;
+        let channel = number(channel, true).and_then(|channel| u32::try_from(channel).ok());
+        let interface = self.0.interface(channel.unwrap_or(1));
+        let interface = interface.map_err(|reason| (channel_at, reason))?;
+        Ok(Some(Record { time_ns, interface, direction: None, frame }))
+    }
+
+    fn interfaces(&self) -> &Interfaces {
+        self.0.interfaces()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::tests::{Any, decode, decode_any};
+
+    const HEADER: &str = "@ TEXT @ 2 @ 64 @ 0 @ 55 @ 10078 @ 00:00:10.078 @";
+
+    #[test]
+    fn frames_are_read_whatever_ends_a_line() {
+        for end in ["\r", "\n", "\r\n"] {
+            for (line, name, expected) in [
+                ("46,016\t1\t0004\t45A\t2\t5A 04\t00000000\tZ \t", "can0", "45A#5A04"),
+                ("46.016\t2\t0004\t45A\t0\t\t00000000\t\t", "can1", "45A#"),
+                ("46,016\t1\t0004\t0000045A\t1\t5A\t00000000\t\t", "can0", "0000045A#5A"),
+                ("46,016\t1\t0004\t800\t1\t5A", "can0", "00000800#5A"),
+            ] {
+                let text = format!("{HEADER}{end}{line}{end}{line}{end}");
+                let frame = Any::Can(expected.parse().unwrap());
+                let record = (46_016_000_000, name.to_owned(), None, frame);
+                for chunk in 1..9 {
+                    let records = decode_any(&FORMAT, text.as_bytes(), &[chunk]);
+                    assert_eq!(records, Ok(vec![record.clone(), record.clone()]), "{line}");
+                }
+            }
+        }
+        assert!(begins(HEADER.as_bytes()) && !begins(b"@ TEXT"));
+    }
+
+    #[test]
+    fn malformed_lines_say_where_and_why() {
+        for (line, message) in [
+            ("hello", "2:1: this is not a time"),
+            ("99999999999,0 1 0004 45A 0", "2:1: this is not a time"),
+            ("46,016 1 0004 45G 0", "2:15: this is not an identifier"),
+            ("46,016 1 0004 45A 9", "2:19: this is not the length"),
+            ("46,016 1 0004 45A 2 00", "2:23: the frame has fewer data bytes"),
+        ] {
+            let text = format!("{HEADER}\r{line}\r");
+            let error = decode(&FORMAT, text.as_bytes()).unwrap_err();
+            assert!(error.to_string().starts_with(message), "{line}: {error}");
+            assert_eq!(error.resume, Some(line.len() + 1), "{line}");
+        }
+        let text = format!("{HEADER}\r46,016 1 0004 45A 2 00");
+        assert!(decode(&FORMAT, text.as_bytes()).unwrap_err().is_cut());
+        // As long as a line may be, and one byte more.
+        for (len, is_error) in [(4_096, false), (4_097, true)] {
+            let text = format!("{HEADER}{}\r\n", " ".repeat(len - HEADER.len()));
+            for chunk in [1_000, 4_097, 4_098] {
+                assert_eq!(
+                    decode_any(&FORMAT, text.as_bytes(), &[chunk]).is_err(),
+                    is_error,
+                    "{len}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The CSV of GVRET and SavvyCAN. (Layouts: `framefileio.cpp` of SavvyCAN.)
+//!
+//! ```text
+//! Time Stamp,ID,Extended,Dir,Bus,LEN,D1,D2,D3,D4,D5,D6,D7,D8
+//! 166064000,0000021A,false,Rx,0,8,FE,36,12,FE,69,05,07,AD,
+//! ```
+//!
+//! Columns are found by their names: older files have no `Dir`. Times are microseconds, usually not since 1970. Bus 0 is `can0`.
+//! Columns behind the length of a frame may be empty or filled; a frame with more than 8 bytes is CAN FD.
+
+use super::Format;
+use super::channels::Channels;
+use super::text::{
+    BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, READ_ONLY, Reader, Word,
+    Words, data_bytes, decimal, direction, number, without_0x,
+};
+use crate::decode::Reason;
+use crate::record::{Interfaces, Record};
+use candor_wire::can::Frame;
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK};
+
+pub(super) static FORMAT: Format = Format {
+    name: "gvret",
+    title: "GVRET log",
+    endings: &["csv"],
+    begins,
+    decoder: |_| Box::new(Reader::<Gvret>::default()),
+    ..READ_ONLY
+};
+
+const BAD_EXTENDED: &str =
+    "this does not say whether the identifier has 29 bits; expected `true` or `false`";
+/// How the line with the names begins.
+const NAMES: &[u8] = b"Time Stamp,ID,Extended,";
+/// How many columns stand before the data at most.
+const MAX_COLUMNS: usize = 16;
+
+fn begins(head: &[u8]) -> bool {
+    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(NAMES)
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Column {
+    #[default]
+    Other,
+    Time,
+    Id,
+    Extended,
+    Direction,
+    Bus,
+    Length,
+}
+
+struct Gvret {
+    channels: Channels,
+    /// Up to the length, which the data follow.
+    columns: [Column; MAX_COLUMNS],
+}
+
+impl Default for Gvret {
+    fn default() -> Self {
+        let columns = columns(b"Time Stamp,ID,Extended,Bus,LEN");
+        Self { channels: Channels::default(), columns }
+    }
+}
+
+fn columns(names: &[u8]) -> [Column; MAX_COLUMNS] {
+    let mut columns = [Column::Other; MAX_COLUMNS];
+    for (column, name) in columns.iter_mut().zip(names.split(|&byte| byte == b',')) {
+        *column = match name.trim_ascii() {
+            b"Time Stamp" => Column::Time,
+            b"ID" => Column::Id,
+            b"Extended" => Column::Extended,
+            b"Dir" => Column::Direction,
+            b"Bus" => Column::Bus,
+            b"LEN" => Column::Length,
+            _ => Column::Other,
+        };
+    }
+    columns
+}
+
+impl Layout for Gvret {
+    const TOO_LONG: &'static str = " bytes; this is not a GVRET log";
+
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+        if line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        if line.starts_with(NAMES) {
+            self.columns = columns(line);
+            return Ok(None);
+        }
+        let mut words = Words::new(line);
+        let mut found: [Word<'_>; 7] = Default::default();
+        for column in self.columns {
+            found[column as usize] = words.field(b',');
+            if column == Column::Length {
+                break;
+            }
+        }
+        let [_, time, id, extended, way, bus, length] = found;
+        let time_ns = decimal(time.0, 1_000).ok_or((time.1, Reason::Text(BAD_TIME)))?;
+        let is_extended = match extended.0.to_ascii_lowercase().as_slice() {
+            b"true" | b"1" => true,
+            b"false" | b"0" => false,
+            _ => return Err((extended.1, Reason::Text(BAD_EXTENDED))),
+        };
+        let can_id = number(without_0x(id.0), false).filter(|&it| it <= u64::from(EFF_MASK));
+        let can_id = can_id.ok_or((id.1, Reason::Text(BAD_ID)))? as u32
+            | if is_extended { EFF_FLAG } else { 0 };
+        let len = number(length.0, true).filter(|&len| len <= 64);
+        let len = len.ok_or((length.1, Reason::Text(BAD_LENGTH)))? as usize;
+        let mut data = [0; 64];
+        data_bytes(&mut data[..len], false, || words.field(b','))?;
+        let frame = Frame::from_parts(can_id, &data[..len], (len > 8).then_some(0))
+            .map_err(|error| (id.1, Reason::Frame(error)))?;
+        let bus_number = number(bus.0, true).and_then(|bus| u32::try_from(bus).ok()).unwrap_or(0);
+        let channel = self.channels.interface(bus_number.saturating_add(1));
+        let interface = channel.map_err(|reason| (bus.1, reason))?;
+        Ok(Some(Record { time_ns, interface, direction: direction(way.0), frame }))
+    }
+
+    fn interfaces(&self) -> &Interfaces {
+        self.channels.interfaces()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Direction;
+    use crate::format::tests::{Any, decode, decode_any};
+
+    #[test]
+    fn frames_are_read() {
+        use Direction::{Received, Transmitted};
+        let old = "Time Stamp,ID,Extended,Bus,LEN,D1,D2,D3,D4,D5,D6,D7,D8";
+        let new = "\u{feff}Time Stamp,ID,Extended,Dir,Bus,LEN,D1,D2,D3,D4,D5,D6,D7,D8\r";
+        for (names, line, name, direction, expected) in [
+            (old, "7,0000021A,false,0,2,FE,36,00,00,00,00,00,00,", "can0", None, "21A#FE36"),
+            (old, "7,0x21a,TRUE,1,1,fe", "can1", None, "0000021A#FE"),
+            (old, "7,21A,0,0,0,,,,,,,,", "can0", None, "21A#"),
+            (new, "7,0000021A,false,Rx,0,1,0A,\r", "can0", Some(Received), "21A#0A"),
+            (new, "7,0000021A,false,Tx,2,0", "can2", Some(Transmitted), "21A#"),
+            (
+                new,
+                "7,0000021A,false,Tx,0,12,1,2,3,4,5,6,7,8,9,A,B,C,",
+                "can0",
+                Some(Transmitted),
+                "21A##00102030405060708090A0B0C",
+            ),
+        ] {
+            let text = format!("{names}\n{line}\n");
+            let frame = Any::Can(expected.parse().unwrap());
+            let record = (7_000, name.to_owned(), direction, frame);
+            assert_eq!(decode_any(&FORMAT, text.as_bytes(), &[9]), Ok(vec![record]), "{line}");
+        }
+    }
+
+    #[test]
+    fn malformed_lines_say_where_and_why() {
+        for (line, message) in [
+            ("x,21A,false,0,0", "2:1: this is not a time"),
+            ("99999999999999999999,21A,false,0,0", "2:1: this is not a time"),
+            ("1,21G,false,0,0", "2:3: this is not an identifier"),
+            ("1,FFFFFFFF,true,0,0", "2:3: this is not an identifier"),
+            ("1,800,false,0,0", "2:3: standard identifier 0x800"),
+            ("1,21A,maybe,0,0", "2:7: this does not say"),
+            ("1,21A,false,0,65", "2:15: this is not the length"),
+            ("1,21A,false,0,9,1,2,3,4,5,6,7,8,9", "2:3: 9 bytes of data, but a CAN FD"),
+            ("1,21A,false,0,2,1,", "2:19: the frame has fewer data bytes"),
+            ("1,21A,false,0,1,100", "2:17: the frame has fewer data bytes"),
+            ("1,21A", "2:6: this does not say"),
+        ] {
+            let text = format!("Time Stamp,ID,Extended,Bus,LEN,D1\n{line}\n");
+            let error = decode(&FORMAT, text.as_bytes()).unwrap_err();
+            assert!(error.to_string().starts_with(message), "{line}: {error}");
+            assert_eq!(error.resume, Some(line.len() + 1), "{line}");
+        }
+        let cut = decode(&FORMAT, b"Time Stamp,ID,Extended,Bus,LEN,D1\n1,21A,false,0,2,11");
+        assert!(cut.unwrap_err().is_cut());
+        assert!(!begins(b"Time Stamp;ID") && begins(b"\xEF\xBB\xBFTime Stamp,ID,Extended,Dir"));
+    }
+}

@@ -1,0 +1,509 @@
+//! What text formats have in common: lines, words and numbers.
+
+use memchr::{memchr, memchr2};
+
+use super::{Format, Labels};
+use crate::decode::{CUT, DecodeError, Decoder, MAX_LINE_LEN, PassedOver, Position, Reason, Step};
+use crate::encode::ReadOnly;
+use crate::record::{Direction, Interfaces, Record};
+use candor_wire::can::{Frame, Kind};
+
+/// How some programs begin a text.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+pub(super) const BAD_TIME: &str = "this is not a time, or one after the year 2554, the limit of 64-bit nanoseconds; correct the line";
+pub(super) const BAD_ID: &str = "this is not an identifier; correct the line";
+pub(super) const BAD_DIRECTION: &str = "this is no direction; a frame is `Rx` or `Tx`";
+pub(super) const BAD_LENGTH: &str = "this is not the length of a frame; correct the line";
+pub(super) const BAD_DATA: &str =
+    "the frame has fewer data bytes than its length says, or one that is no byte; correct the line";
+
+/// A text format that is only read: what a [`Format`] has to say beyond it are its name, its title, its endings, how it begins
+/// and its decoder, and what of this it does otherwise.
+pub(super) const READ_ONLY: Format = Format {
+    name: "",
+    title: "",
+    endings: &[],
+    labels: Labels::Numbers,
+    keeps_directions: true,
+    keeps_ethernet: false,
+    keeps_error_reports: false,
+    has_start: false,
+    is_written: false,
+    grows_by_record: true,
+    begins: |_| false,
+    decoder: |_| Box::new(Reader::<Unread>::default()),
+    file_decoder: None,
+    encoder: |_| Box::new(ReadOnly),
+};
+
+/// What is wrong with a line, and at which byte.
+pub(super) type LineError = (usize, Reason);
+
+/// A line of a text, without its line feed.
+pub(super) struct Line<'a> {
+    pub(super) bytes: &'a [u8],
+    /// How many come before it.
+    pub(super) before: u64,
+    /// Whether it may be cut: it is the last one, and has no line feed.
+    pub(super) is_open: bool,
+}
+
+/// How many lines of a text were consumed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Lines(u64);
+
+impl Lines {
+    /// Lets `parse` read the next line of `input`; `at_end` if nothing follows. `too_long` follows the number of bytes that a
+    /// line has at most. What is wrong with an open line is that it was cut.
+    pub(super) fn step(
+        &mut self,
+        (input, at_end): (&[u8], bool),
+        too_long: &'static str,
+        parse: impl FnOnce(&Line<'_>) -> Result<Option<Record>, LineError>,
+    ) -> Result<Step, DecodeError> {
+        let line_feed = |window: &[u8]| memchr(b'\n', window).map(|len| (len, len + 1));
+        self.step_to(line_feed, (input, at_end), too_long, parse)
+    }
+
+    /// As [`Lines::step`], where a line may end in CR alone, too.
+    pub(super) fn step_to_cr(
+        &mut self,
+        (input, at_end): (&[u8], bool),
+        too_long: &'static str,
+        parse: impl FnOnce(&Line<'_>) -> Result<Option<Record>, LineError>,
+    ) -> Result<Step, DecodeError> {
+        let end = |window: &[u8]| {
+            let len = memchr2(b'\n', b'\r', window)?;
+            match (window[len], window.get(len + 1)) {
+                (b'\r', Some(b'\n')) => Some((len, len + 2)),
+                // A line feed may follow, unless the line has all the bytes that it may have.
+                (b'\r', None) if !at_end && window.len() <= MAX_LINE_LEN => None,
+                _ => Some((len, len + 1)),
+            }
+        };
+        self.step_to(end, (input, at_end), too_long, parse)
+    }
+
+    /// `end` finds the length of the first line in a window, and of it with its end.
+    #[inline]
+    fn step_to(
+        &mut self,
+        end: impl FnOnce(&[u8]) -> Option<(usize, usize)>,
+        (input, at_end): (&[u8], bool),
+        too_long: &'static str,
+        parse: impl FnOnce(&Line<'_>) -> Result<Option<Record>, LineError>,
+    ) -> Result<Step, DecodeError> {
+        let window = input.get(..=MAX_LINE_LEN).unwrap_or(input);
+        let (bytes, consumed) = match end(window) {
+            Some((len, consumed)) => (&window[..len], consumed),
+            None if window.len() > MAX_LINE_LEN => {
+                let reason =
+                    Reason::Number("the line has more than ", MAX_LINE_LEN as u64, too_long);
+                return Err(self.error((MAX_LINE_LEN, reason), None));
+            }
+            None if !at_end => return Ok(Step::NeedMore),
+            None if window.is_empty() => return Ok(Step::End),
+            None => (window, window.len()),
+        };
+        let is_open = consumed == bytes.len() && self.0 > 0;
+        let step = match parse(&Line { bytes, before: self.0, is_open }) {
+            Ok(Some(record)) => Ok(Step::Record { consumed, record }),
+            Ok(None) => Ok(Step::Skip { consumed }),
+            Err((at, _)) if is_open => Err(self.error((at, CUT), Some(consumed))),
+            Err(error) => Err(self.error(error, Some(consumed))),
+        };
+        self.0 += 1;
+        step
+    }
+
+    /// A line was read in another way.
+    pub(super) fn pass(&mut self) {
+        self.0 += 1;
+    }
+
+    fn error(self, (at, reason): LineError, resume: Option<usize>) -> DecodeError {
+        let position = Position::Text { line: self.0 + 1, column: at + 1 };
+        DecodeError { position, reason, resume }
+    }
+}
+
+/// A text format: what its lines say. [`Reader`] is the decoder.
+pub(super) trait Layout: Default + Send {
+    /// What follows the number of bytes that a line has at most.
+    const TOO_LONG: &'static str;
+    /// Whether a line may end in CR alone.
+    const ENDS_IN_CR: bool = false;
+
+    /// Reads a line; `None` if it has no frame.
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError>;
+
+    fn interfaces(&self) -> &Interfaces;
+
+    /// Whether the frame of a line, the last one and without an end, may be another one that was cut. If its length says how many
+    /// data it has, that is so when the last of them may have lost a digit.
+    fn may_be_cut(&self, line: &[u8], frame: &Frame) -> bool {
+        let has_data = matches!(frame.kind(), Kind::Data | Kind::Fd) && !frame.is_empty();
+        has_data && ends_in_one_digit(line)
+    }
+
+    /// How many events are no frames.
+    fn other(&self) -> u64 {
+        0
+    }
+
+    /// See [`Decoder::start_ns`].
+    fn start_ns(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// Reads the lines of a text. A byte-order mark does not count; what begins like an event, has no frame and no line feed was cut.
+#[derive(Default)]
+pub(super) struct Reader<T> {
+    layout: T,
+    lines: Lines,
+}
+
+impl<T: Layout> Decoder for Reader<T> {
+    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
+        let layout = &mut self.layout;
+        let parse = |line: &Line<'_>| {
+            let bytes = match line.before {
+                0 => line.bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line.bytes),
+                _ => line.bytes,
+            };
+            // Events begin with blanks and digits.
+            let first = skip_blanks(bytes, 0);
+            match layout.parse_line(bytes)? {
+                None if line.is_open && bytes.get(first).is_none_or(u8::is_ascii_digit) => {
+                    Err((first, CUT))
+                }
+                Some(record) if line.is_open && layout.may_be_cut(bytes, &record.frame) => {
+                    Err((bytes.len(), CUT))
+                }
+                record => Ok(record),
+            }
+        };
+        match T::ENDS_IN_CR {
+            true => self.lines.step_to_cr((input, at_end), T::TOO_LONG, parse),
+            false => self.lines.step((input, at_end), T::TOO_LONG, parse),
+        }
+    }
+
+    fn interfaces(&self) -> &Interfaces {
+        self.layout.interfaces()
+    }
+
+    fn passed_over(&self) -> PassedOver {
+        PassedOver { other_packets: self.layout.other(), ..PassedOver::default() }
+    }
+
+    fn start_ns(&self) -> Option<u64> {
+        self.layout.start_ns()
+    }
+}
+
+/// What stands in the place of a decoder that each format names.
+#[derive(Default)]
+struct Unread(Interfaces);
+
+impl Layout for Unread {
+    const TOO_LONG: &'static str = "";
+
+    fn parse_line(&mut self, _: &[u8]) -> Result<Option<Record>, LineError> {
+        Ok(None)
+    }
+
+    fn interfaces(&self) -> &Interfaces {
+        &self.0
+    }
+}
+
+/// The words of a line, one after the other.
+pub(super) struct Words<'a> {
+    pub(super) line: &'a [u8],
+    pub(super) at: usize,
+}
+
+/// A word, empty if there is none, and where it begins.
+pub(super) type Word<'a> = (&'a [u8], usize);
+
+impl<'a> Words<'a> {
+    pub(super) fn new(line: &'a [u8]) -> Self {
+        Self { line, at: 0 }
+    }
+
+    /// The next word, empty at the end of the line.
+    pub(super) fn next(&mut self) -> Word<'a> {
+        let start = skip_blanks(self.line, self.at);
+        let (word, end) = token(self.line, start);
+        self.at = end;
+        (word, start)
+    }
+
+    /// What stands before the next `separator` or the end of the line, without the blanks around it.
+    pub(super) fn field(&mut self, separator: u8) -> Word<'a> {
+        let start = skip_blanks(self.line, self.at.min(self.line.len()));
+        let rest = self.line.get(start..).unwrap_or_default();
+        let len = memchr(separator, rest).unwrap_or(rest.len());
+        self.at = start + len + 1;
+        (rest[..len].trim_ascii_end(), start)
+    }
+}
+
+/// Whether the last word has one hexadecimal digit, perhaps the first one of two.
+pub(super) fn ends_in_one_digit(line: &[u8]) -> bool {
+    let is_digit = u8::is_ascii_hexdigit;
+    matches!(line, [.., before, last] if is_digit(last) && !is_digit(before))
+}
+
+/// The bytes of a frame, each a word of one or two hexadecimal digits, or up to three decimal ones.
+pub(super) fn data_bytes<'a>(
+    data: &mut [u8],
+    is_decimal: bool,
+    mut next: impl FnMut() -> Word<'a>,
+) -> Result<(), LineError> {
+    let digits = if is_decimal { 3 } else { 2 };
+    for byte in data {
+        let (word, at) = next();
+        let value = number(word, is_decimal).filter(|&value| value <= 0xFF && word.len() <= digits);
+        *byte = value.ok_or((at, Reason::Text(BAD_DATA)))? as u8;
+    }
+    Ok(())
+}
+
+/// `Rx` or `Tx`.
+pub(super) fn direction(word: &[u8]) -> Option<Direction> {
+    match word {
+        b"Rx" | b"RX" | b"rx" => Some(Direction::Received),
+        b"Tx" | b"TX" | b"tx" => Some(Direction::Transmitted),
+        _ => None,
+    }
+}
+
+/// The word without `0x` before it, if that is there.
+pub(super) fn without_0x(word: &[u8]) -> &[u8] {
+    word.strip_prefix(b"0x").or_else(|| word.strip_prefix(b"0X")).unwrap_or(word)
+}
+
+/// A number of up to 16 digits; `None` for anything else.
+pub(super) fn number(word: &[u8], is_decimal: bool) -> Option<u64> {
+    if word.is_empty() || word.len() > 16 {
+        return None;
+    }
+    word.iter().try_fold(0_u64, |sum, &byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' if !is_decimal => byte - b'a' + 10,
+            b'A'..=b'F' if !is_decimal => byte - b'A' + 10,
+            _ => return None,
+        };
+        Some(sum * if is_decimal { 10 } else { 16 } + u64::from(digit))
+    })
+}
+
+/// A number with or without decimals, times `unit`; what is below 1 is dropped. `None` if it is none, or more than 64 bits hold.
+pub(super) fn decimal(word: &[u8], unit: u64) -> Option<u64> {
+    let (whole, at) = digits(word, 0);
+    let mut rest = word.get(at..)?;
+    let mut sum = whole.checked_mul(unit)?;
+    if at == 0 {
+        return None;
+    }
+    if let [b'.' | b',', decimals @ ..] = rest {
+        let (_, end) = digits(decimals, 0);
+        let (fraction, places) = digits(&decimals[..end.min(18)], 0);
+        let part = u128::from(fraction) * u128::from(unit) / 10_u128.pow(places as u32);
+        sum = sum.checked_add(part as u64)?;
+        rest = &decimals[end..];
+    }
+    rest.is_empty().then_some(sum)
+}
+
+const BLANKS: [u8; 3] = [b' ', b'\t', b'\r'];
+
+pub(super) fn is_blank(byte: u8) -> bool {
+    BLANKS.contains(&byte)
+}
+
+pub(super) fn is_space(byte: u8) -> bool {
+    is_blank(byte) || byte == b'\n'
+}
+
+pub(super) fn skip_blanks(line: &[u8], mut at: usize) -> usize {
+    while line.get(at).is_some_and(|&byte| is_blank(byte)) {
+        at += 1;
+    }
+    at
+}
+
+/// The bytes from `from` up to the next blank, and where they end.
+pub(super) fn token(line: &[u8], from: usize) -> (&[u8], usize) {
+    let mut end = first_below_0x21(line, from);
+    while line.get(end).is_some_and(|&byte| !is_blank(byte)) {
+        end = first_below_0x21(line, end + 1);
+    }
+    (line.get(from..end).unwrap_or_default(), end)
+}
+
+/// Where the first byte that is a blank or a control character is, from `at` on; the end, if there is none.
+pub(super) fn first_below_0x21(line: &[u8], mut at: usize) -> usize {
+    loop {
+        // A byte below 0x21 borrows, and so its highest bit is set; what is borrowed changes no byte before it. The zeros
+        // behind the end do, too.
+        let bytes = eight_bytes(line, at);
+        let below = bytes.wrapping_sub(eight(0x21)) & !bytes & eight(0x80);
+        at += (below.trailing_zeros() / 8) as usize;
+        if below != 0 {
+            return at;
+        }
+    }
+}
+
+/// The number that the decimal digits from `at` on make, and where they end. A saturated number is more
+/// seconds than 64-bit nanoseconds hold, too.
+pub(super) fn digits(line: &[u8], mut at: usize) -> (u64, usize) {
+    const POWERS: [u64; 9] =
+        [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+    let mut number: u64 = 0;
+    loop {
+        let (part, len) = up_to_eight_digits(eight_bytes(line, at));
+        number = number.saturating_mul(POWERS[len]).saturating_add(part);
+        at += len;
+        if len < 8 {
+            return (number, at);
+        }
+    }
+}
+
+/// The bytes from `at` on, the first one lowest; zeros behind the end.
+pub(super) fn eight_bytes(line: &[u8], at: usize) -> u64 {
+    let rest = line.get(at..).unwrap_or_default();
+    u64::from_le_bytes(rest.first_chunk().copied().unwrap_or_else(|| {
+        let mut padded = [0; 8];
+        padded[..rest.len()].copy_from_slice(rest);
+        padded
+    }))
+}
+
+/// The same byte eight times.
+pub(super) const fn eight(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+/// The number that the decimal digits at the beginning of eight bytes make, and how many there are.
+///
+/// All eight are added up at once: neighbours to numbers below 100, those to numbers below 10,000, and those to one.
+/// The first digit is in the lowest byte, so it is the left one that is multiplied before the right one is moved
+/// to its place and added.
+pub(super) fn up_to_eight_digits(text: u64) -> (u64, usize) {
+    let digits = text ^ eight(b'0');
+    // The upper half of a byte is 0 for 0x30 to 0x3F, and 6 more reaches it from 0x3A on. What is carried beyond a
+    // byte changes none before it.
+    let others = (digits | digits.wrapping_add(eight(6))) & eight(0xF0);
+    let len = (others.trailing_zeros() / 8) as usize;
+    // As if zeros stood before them.
+    let digits = digits.checked_shl(64 - 8 * len as u32).unwrap_or(0);
+    let pairs = (digits * 10 + (digits >> 8)) & 0x00FF_00FF_00FF_00FF;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
+    ((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF, len)
+}
+
+/// Appends `value` with at least `WIDTH` digits.
+pub(super) fn put_decimal<const WIDTH: usize>(mut value: u64, out: &mut Vec<u8>) {
+    let mut digits = [b'0'; 20];
+    let mut first = digits.len();
+    while value > 0 {
+        first -= 1;
+        digits[first] = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+    out.extend_from_slice(&digits[first.min(digits.len() - WIDTH)..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::tests::decode;
+
+    /// A text that was cut anywhere has frames of the whole one, in order, and no other.
+    #[test]
+    fn a_text_that_was_cut_has_no_frame_of_its_own() {
+        let asc = "date Sat Sep 30 15:06:13.191 2017\nbase hex  timestamps absolute\n";
+        let bytes: String = (1..=12).map(|byte| format!(" {byte:02X}")).collect();
+        for text in [
+            format!("{asc}0.5 1 123 Rx d 2 01 A2\n0.6 1 123x Tx r 4\n0.7 1 ErrorFrame\n0.8 1 123 Rx d 0\n"),
+            format!("{asc}0.5 CANFD 1 Rx 123 0 0 9 12{bytes} 0 0 3000 0\n"),
+            format!("{asc}0.5 CANFD 1 Rx 123 0 0 2 2 01 02 130000 130 200000 0\n"),
+            "date Sat Sep 30 15:06:13.191 2017\nbase dec\n0.5 1 12 Rx d 2 255 100\n".to_owned(),
+            format!(
+                ";$FILEVERSION=2.1\n;$STARTTIME=43008.6\n;$COLUMNS=N,O,T,B,I,d,R,L,D\n\
+                 1 2.5 DT 1 00C8 Rx - 2 09 A7\n2 2.5 FB 1 0BFF00FF Rx - 9{bytes}\n3 2.5 RR 1 00C8 Rx - 4\n"
+            ),
+            ";$FILEVERSION=1.0\n 1) 2.5 00C8 2 09 A7\n".to_owned(),
+            "Time Stamp,ID,Extended,Dir,Bus,LEN,D1,D2\n7,0000021A,false,Rx,0,2,FE,36,\n8,1A,true,Rx,0,1,FE\n".to_owned(),
+            "***BUSMASTER Ver 2.4.0***\n***SYSTEM MODE***\n22:20:14:992 Rx 1 0x21A s 2 FE 36 \n22:20:14:992 Rx 1 0x21A xr 2\n"
+                .to_owned(),
+            "***BUSMASTER Ver 2.4.0***\n***DEC***\n22:20:14:992 Rx 1 21 s 2 250 136\n".to_owned(),
+            "//---\nMicrochip Technology Inc.\n//---\n7;RX;0x0000021A;2;0xFE;0x36;\n7;RX;0x0000021A;2;0xFE;0x36\n".to_owned(),
+            "@ TEXT @ 2 @\r46,016\t1\t0004\t45A\t2\t5A 04\t00000000\tZ\r46,017\t1\t0004\t45A\t2\t5A 04\r".to_owned(),
+            "timestamp,arbitration_id,extended,remote,error,dlc,data\n1.5,0x9,0,0,0,8,PDRMQYnrLx4=\n".to_owned(),
+            format!("\n  can0  123   [2]  11 22\n can0  123  [12] {bytes}\n can0  123  [4]  remote request\n"),
+            "# one\n(1.5) can0 123#0102030405060708\n(1.5) can0 123#0102\n(1.6) can0 123#R\n(1.7) can0 123#R4\n(1.8) can0 123##10102\n"
+                .to_owned(),
+        ] {
+            let format = Format::by_content(text.as_bytes()).unwrap();
+            let whole = decode(format, text.as_bytes()).unwrap();
+            assert!(!whole.is_empty(), "{text}");
+            for len in 0..text.len() {
+                let mut decoder = format.decoder();
+                let (mut start, mut frames) = (0, Vec::new());
+                while let Ok(step) = decoder.decode(&text.as_bytes()[start..len], true) {
+                    start += match step {
+                        Step::Record { consumed, record } => {
+                            frames.push((record.time_ns, record.direction, record.frame));
+                            consumed
+                        }
+                        Step::Skip { consumed } => consumed,
+                        _ => break,
+                    };
+                }
+                let expected = whole.iter().map(|it| (it.0, it.2, it.3)).take(frames.len());
+                assert!(frames.iter().copied().eq(expected), "{}", &text[..len]);
+            }
+        }
+    }
+
+    proptest::proptest! {
+        /// Eight digits at once are what one after the other is, wherever something else is among them.
+        #[test]
+        fn digits_make_a_number(before in ".{0,3}", text in "[0-9]{0,22}", behind in "([^0-9].{0,9})?") {
+            let line = format!("{before}{text}{behind}");
+            let expected = text.bytes().fold(0_u64, |sum, digit| {
+                sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
+            });
+            let found = digits(line.as_bytes(), before.len());
+            proptest::prop_assert_eq!(found, (expected, before.len() + text.len()));
+        }
+
+        /// Only digits are digits, in any of eight places.
+        #[test]
+        fn only_digits_are_digits(place in 0..8_usize, byte: u8) {
+            let mut text = *b"12345678";
+            text[place] = byte;
+            let len = if byte.is_ascii_digit() { 8 } else { place };
+            let number = str::from_utf8(&text[..len]).unwrap().parse().unwrap_or(0);
+            proptest::prop_assert_eq!(up_to_eight_digits(u64::from_le_bytes(text)), (number, len));
+        }
+
+        /// A token is what stands before the next blank, whatever its bytes are.
+        #[test]
+        fn tokens_end_at_blanks(line in "[\x00-\x22a-cé]{0,40}", from in 0..40_usize) {
+            let line = line.as_bytes();
+            let from = from.min(line.len());
+            let len = line[from..].iter().position(|&byte| is_blank(byte)).unwrap_or(line.len() - from);
+            proptest::prop_assert_eq!(token(line, from), (&line[from..from + len], from + len));
+        }
+    }
+}
