@@ -311,7 +311,7 @@ fn pcap() -> Vec<u8> {
         let record = Record { time_ns, interface, direction: None, frame };
         sink.write(&record, "can0").expect("it takes CAN");
     }
-    sink.into_inner().expect("memory takes all")
+    sink.finish().expect("memory takes all").0
 }
 
 /// What is read of recordings, and what `candor log info` adds up of each frame.

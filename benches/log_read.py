@@ -1,21 +1,21 @@
-"""Prints how many lines per second python-can's LogReader reads of the candump log FILE.
+"""Prints how many frames per second python-can's LogReader reads of the recording FILE; the best of ROUNDS counts.
 
-The peer of benches/log_read.rs, which runs this.
+The peer of benches/log_read.rs, which runs this: log_read.py FILE ROUNDS
 """
 
+import logging
 import sys
 import time
 
 import can
 
-ROUNDS = 5
 
-
-def lines_per_second(path):
+def frames_per_second(path):
     start = time.perf_counter()
     with can.LogReader(path) as reader:
         count = sum(1 for _ in reader)
     return count / (time.perf_counter() - start)
 
 
-print(max(lines_per_second(sys.argv[1]) for _ in range(ROUNDS)))
+logging.disable(logging.WARNING)
+print(max(frames_per_second(sys.argv[1]) for _ in range(int(sys.argv[2]))))

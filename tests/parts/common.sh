@@ -64,7 +64,7 @@ need_target() {
 
 need_python_packages() {
     need python3 python3
-    local packages="can, can_cannelloni, cantools, cbor2, e2e, jsonschema, msgpack, prometheus_client, websockets"
+    local packages="asammdf, can, can_cannelloni, cantools, cbor2, e2e, jsonschema, msgpack, prometheus_client, websockets"
     if ! tests/.venv/bin/python -c "import $packages" 2> /dev/null; then
         python3 -c 'import ensurepip' || install_packages python3-venv ||
             skip "venv of Python" "sudo apt-get install python3-venv"
