@@ -228,23 +228,20 @@ impl<P: Protocol> Session<P> {
         self.send(&news).await
     }
 
-    /// What the program says, outside of the event loop. If it panics, or there is no thread for it (where memory or threads are
-    /// limited, tokio panics then), the client is told and disconnected.
+    /// What the program says, outside of the event loop; nothing if it panics. If there is no thread for it (where memory or threads
+    /// are limited, tokio panics then), the client is told.
     async fn ask<T: Send + 'static>(
         &mut self,
         question: impl FnOnce(&P) -> T + Send + 'static,
     ) -> Option<T> {
         let protocol = Arc::clone(&self.protocol);
         let asked = || tokio::task::spawn_blocking(move || question(&protocol));
-        let said = match catch_unwind(AssertUnwindSafe(asked)) {
-            Ok(asked) => asked.await.ok(),
-            Err(_) => None,
-        };
-        if said.is_none() {
-            let reason = "there is no thread or no memory for an answer; raise the limits of the process (`ulimit -v`, `-u`)";
-            self.refuse(reason.to_owned()).await?;
+        if let Ok(asked) = catch_unwind(AssertUnwindSafe(asked)) {
+            return asked.await.ok();
         }
-        said
+        let reason = "there is no thread or no memory for an answer; raise the limits of the process (`ulimit -v`, `-u`)";
+        self.refuse(reason.to_owned()).await?;
+        None
     }
 
     async fn refuse(&mut self, message: String) -> Option<()> {
