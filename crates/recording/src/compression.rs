@@ -5,16 +5,17 @@
 //! one another.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
 use flate2::read::MultiGzDecoder;
-use flate2::write::GzEncoder;
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::encoding::{CompressionLevel, compress};
 
-/// A zstd frame of what is written begins after so many bytes of the recording.
-const FRAME_LEN: usize = 1 << 20;
+#[cfg(any(test, feature = "create"))]
+mod write;
+#[cfg(any(test, feature = "create"))]
+pub(crate) use write::Compressor;
+
 /// How much of a zstd frame is decoded at once, unless a block has more.
 const DECODED_LEN: usize = 128 << 10;
 
@@ -232,71 +233,10 @@ fn read_as_far_as_it_goes(source: &mut impl Read, out: &mut [u8]) -> io::Result<
     Ok(len)
 }
 
-/// Writes a recording to `W`, compressed or as it is. Flushing does not shorten what is compressed together, so it has an effect
-/// only on what is not compressed.
-pub(crate) enum Compressor<W: Write> {
-    Plain(W),
-    Gzip(GzEncoder<W>),
-    /// With what is collected for the next frame.
-    Zstd(W, Vec<u8>),
-}
-
-impl<W: Write> Compressor<W> {
-    pub(crate) fn new(out: W, compression: Option<Compression>) -> Self {
-        match compression {
-            None => Self::Plain(out),
-            Some(Compression::Gzip) => {
-                Self::Gzip(GzEncoder::new(out, flate2::Compression::default()))
-            }
-            Some(Compression::Zstd) => Self::Zstd(out, Vec::new()),
-        }
-    }
-
-    /// Writes what is left; gives back what it was written to, and whether its beginning can be replaced.
-    pub(crate) fn finish(self) -> io::Result<(W, bool)> {
-        Ok(match self {
-            Self::Plain(out) => (out, true),
-            Self::Gzip(encoder) => (encoder.finish()?, false),
-            Self::Zstd(mut out, collected) => {
-                write_frame(&mut out, &collected)?;
-                (out, false)
-            }
-        })
-    }
-}
-
-impl<W: Write> Write for Compressor<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(out) => out.write(bytes),
-            Self::Gzip(encoder) => encoder.write(bytes),
-            Self::Zstd(out, collected) => {
-                collected.extend_from_slice(bytes);
-                if collected.len() >= FRAME_LEN {
-                    write_frame(out, collected)?;
-                    collected.clear();
-                }
-                Ok(bytes.len())
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(out) => out.flush(),
-            Self::Gzip(_) | Self::Zstd(..) => Ok(()),
-        }
-    }
-}
-
-fn write_frame(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    let mut frame = Vec::new();
-    compress(bytes, &mut frame, CompressionLevel::Fastest);
-    out.write_all(&frame)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn compressed(bytes: &[u8], compression: Compression) -> Vec<u8> {

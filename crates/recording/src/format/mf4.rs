@@ -140,6 +140,10 @@ struct Mf4Decoder {
     at: u64,
     /// Where a data group ends inside a record.
     cut: Option<u64>,
+    /// A group whose data end before the file's count of its records, and how many frames less there are.
+    fewer: Option<(u64, u64)>,
+    /// Counts of records are not to be trusted in a file that was not finished.
+    is_unfinished: bool,
 }
 
 impl Mf4Decoder {
@@ -165,9 +169,17 @@ impl Decoder for Mf4Decoder {
         self.blocks = Some(blocks);
         match step {
             Ok(Some(record)) => Ok(Step::Record { consumed: 0, record }),
-            Ok(None) => match self.cut.take() {
-                Some(offset) => Err(fatal(self, (offset, CUT), Some(0))),
-                None => Ok(Step::End),
+            Ok(None) => match (self.cut.take(), self.fewer.take()) {
+                (Some(offset), _) => Err(fatal(self, (offset, CUT), Some(0))),
+                (None, Some((offset, count))) => {
+                    let reason = Reason::Number(
+                        FEWER,
+                        count,
+                        " frames more than its data hold; the file is damaged",
+                    );
+                    Err(fatal(self, (offset, reason), Some(0)))
+                }
+                (None, None) => Ok(Step::End),
             },
             // What is damaged costs itself: a frame, or the rest of its data group.
             Err(fault) => Err(fatal(self, fault, Some(0))),
@@ -198,11 +210,12 @@ impl Mf4Decoder {
         let mut id = [0; 64];
         blocks.read(0, &mut id)?;
         let is_unfinished = id.starts_with(b"UnFin");
-        let header = blocks.block(64)?;
+        self.is_unfinished = is_unfinished;
+        let header = blocks.block_of(64, b"HD")?;
         self.start_ns = Some(u64_at(&blocks.data::<8>(&header)?, 0));
         let mut at = header.link(0);
         while at != 0 {
-            let block = blocks.block(at)?;
+            let block = blocks.block_of(at, b"DG")?;
             let id_len = usize::from(blocks.data::<1>(&block)?[0]);
             if ![0, 1, 2, 4, 8].contains(&id_len) {
                 let reason = "a data group has record identifiers of another length than 0, 1, 2, 4 or 8 bytes; the file is \
@@ -216,7 +229,7 @@ impl Mf4Decoder {
                     let reason = "a data group has more than 4096 channel groups; split the file";
                     return Err((at, Reason::Text(reason)));
                 }
-                let block = blocks.block(group_at)?;
+                let block = blocks.block_of(group_at, b"CG")?;
                 groups.push(Group::read(&mut blocks, group_at, &block)?);
                 group_at = block.link(0);
             }
@@ -316,11 +329,12 @@ impl Mf4Decoder {
             let Some(group) = cursor.group(blocks)? else {
                 self.at = self.at.max(at);
                 let is_inside = !cursor.stream.peek(blocks, 1)?.is_empty();
-                self.cut = cursor.stream.cut().or(is_inside.then_some(at)).or(self.cut);
+                let cut = cursor.stream.cut().or(is_inside.then_some(at));
+                self.end(number, cut);
                 return Ok(());
             };
             let id_len = cursor.id_len;
-            let group = &cursor.groups[group];
+            let group = &mut cursor.groups[group];
             let len_len = if group.has_values { 4 } else { 0 };
             let head = cursor.stream.peek(blocks, id_len + len_len)?;
             let len = match group.has_values {
@@ -338,7 +352,8 @@ impl Mf4Decoder {
             let whole = id_len.saturating_add(len_len).saturating_add(len);
             let bytes = cursor.stream.peek(blocks, whole)?;
             if bytes.len() < whole || whole == 0 {
-                self.cut = Some(at).filter(|_| !bytes.is_empty());
+                let cut = Some(at).filter(|_| !bytes.is_empty());
+                self.end(number, cut);
                 return Ok(());
             }
             let record = &bytes[id_len + len_len..];
@@ -348,6 +363,7 @@ impl Mf4Decoder {
                 }
             } else if group.is_can() {
                 self.records += 1;
+                group.unread = group.unread.saturating_sub(1);
                 let start_ns = self.start_ns.unwrap_or(0);
                 let time_ns = start_ns.checked_add_signed(group.since_ns(record));
                 let channel = self.channels.interface(group.channel(record));
@@ -372,6 +388,20 @@ impl Mf4Decoder {
         }
     }
 
+    /// Notes what a data group that is over lacks.
+    fn end(&mut self, number: usize, cut: Option<u64>) {
+        self.cut = cut.or(self.cut);
+        let groups = self.cursors.get(number).map(|cursor| &cursor.groups[..]).unwrap_or_default();
+        let unread = groups
+            .iter()
+            .filter(|group| group.is_can())
+            .fold(0u64, |sum, group| sum.saturating_add(group.unread));
+        if let Some(group) = groups.first().filter(|_| unread > 0 && !self.is_unfinished) {
+            let before = self.fewer.map_or(0, |(_, count)| count);
+            self.fewer = Some((group.at, before.saturating_add(unread)));
+        }
+    }
+
     /// The value of variable length at this place of its stream.
     fn value(
         &mut self,
@@ -388,6 +418,7 @@ impl Mf4Decoder {
     }
 }
 
+const FEWER: &str = "a group of frames counts ";
 const BAD_TIME: &str = "the time is before 1970 or after 18446744073 s; the file is damaged";
 
 impl Cursor {

@@ -93,6 +93,17 @@ impl Blocks {
         Ok(data)
     }
 
+    /// The block at this place, which has to be of this kind: what a damaged link leads to must not pass for what is there.
+    pub(super) fn block_of(&mut self, at: u64, id: &[u8; 2]) -> Result<Block, Fault> {
+        let block = self.block(at)?;
+        if block.id != *id {
+            let reason =
+                "a link leads to a block of another kind than it should; the file is damaged";
+            return Err((at, Reason::Text(reason)));
+        }
+        Ok(block)
+    }
+
     /// The block at this place.
     pub(super) fn block(&mut self, at: u64) -> Result<Block, Fault> {
         self.visited += 1;
@@ -125,7 +136,7 @@ impl Blocks {
         if at == 0 {
             return Ok(String::new());
         }
-        let block = self.block(at)?;
+        let block = self.block_of(at, b"TX")?;
         let bytes = self.bytes(block.data_at, block.data_len.min(MAX_TEXT_LEN))?;
         let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())

@@ -109,6 +109,12 @@ impl Field {
         }
     }
 
+    /// Whether a record of so many bytes holds its bits; what is behind a record would read as 0.
+    pub(super) fn is_within(&self, record_len: usize) -> bool {
+        let bytes = (u64::from(self.bit) + u64::from(self.bits)).div_ceil(8);
+        self.bits == 0 || self.byte as u64 + bytes <= record_len as u64
+    }
+
     /// What is left out of a record has no bits and no meaning.
     pub(super) fn is_there(&self) -> bool {
         self.bits > 0 || !matches!(self.conversion, Conversion::None)
@@ -121,7 +127,7 @@ fn conversion(blocks: &mut Blocks, at: u64, is_virtual: bool) -> Result<Conversi
     if at == 0 {
         return Ok(otherwise);
     }
-    let block = blocks.block(at)?;
+    let block = blocks.block_of(at, b"CC")?;
     let head: [u8; 24] = blocks.data(&block)?;
     let count = u64::from(u16_at(&head, 6)).min(2 * MAX_PAIRS);
     let values = blocks.bytes(block.data_at + 24, count * 8)?;

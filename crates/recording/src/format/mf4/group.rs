@@ -38,6 +38,8 @@ pub(super) struct Group {
     pub(super) record_id: u64,
     /// Without that.
     pub(super) record_len: usize,
+    /// How many of the records that the file counts were not read yet.
+    pub(super) unread: u64,
     /// Each record has a length of its own, and is a value for another group.
     pub(super) has_values: bool,
     time: Field,
@@ -79,6 +81,7 @@ impl Group {
         let mut group = Self {
             at,
             record_id: u64_at(&head, 0),
+            unread: u64_at(&head, 8),
             has_values: u16_at(&head, 16) & VARIABLE_LENGTH != 0,
             // Its bits of invalidation come behind the data.
             record_len: (u32_at(&head, 24) as usize).saturating_add(u32_at(&head, 28) as usize),
@@ -87,7 +90,43 @@ impl Group {
         if !group.has_values {
             group.read_channels(blocks, block.link(1), 0)?;
         }
+        group.check()?;
         Ok(group)
+    }
+
+    /// Refuses a group whose frames would not be what was on the bus: no field for what each frame has, or one that its records
+    /// do not hold.
+    fn check(&self) -> Result<(), Fault> {
+        let has_data = self.data.is_there() || self.data.elsewhere.is_some();
+        let has_len = self.length.is_there() || self.dlc.is_there();
+        let is_whole = match self.kind {
+            Kind::Data => self.id.is_there() && has_len && has_data,
+            Kind::Remote => self.id.is_there(),
+            Kind::Error | Kind::Other => true,
+        };
+        if !is_whole {
+            let reason = "a group of frames has no channel for their identifier, length or data; the file is damaged";
+            return Err((self.at, Reason::Text(reason)));
+        }
+        let mut fields = [
+            &self.time,
+            &self.id,
+            &self.is_extended,
+            &self.channel,
+            &self.length,
+            &self.dlc,
+            &self.data,
+            &self.direction,
+            &self.is_fd,
+            &self.switches_rate,
+            &self.indicates_error,
+        ]
+        .into_iter();
+        if self.is_can() && !fields.all(|field| field.is_within(self.record_len)) {
+            let reason = "a channel lies behind the end of its records; the file is damaged";
+            return Err((self.at, Reason::Text(reason)));
+        }
+        Ok(())
     }
 
     /// The stream that the data of its frames are in, if they are not in its records.
@@ -102,7 +141,7 @@ impl Group {
 
     fn read_channels(&mut self, blocks: &mut Blocks, mut at: u64, depth: u8) -> Result<(), Fault> {
         while at != 0 {
-            let channel = blocks.block(at)?;
+            let channel = blocks.block_of(at, b"CN")?;
             let types: [u8; 2] = blocks.data(&channel)?;
             let name = blocks.text(channel.link(2))?;
             if types == [MASTER, TIME] {

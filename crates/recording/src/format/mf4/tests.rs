@@ -355,6 +355,60 @@ fn a_block_that_the_file_does_not_hold_is_told() {
 }
 
 #[test]
+fn frames_that_a_finished_file_counts_and_does_not_hold_are_told() {
+    let count = |file: &mut File, group: u64, count: u64| {
+        file.0[group as usize + 24 + 6 * 8 + 8..][..8].copy_from_slice(&count.to_le_bytes());
+    };
+    for (magic, counted, has_data, told) in [
+        (b"MDF     ", 4, true, None),
+        (b"MDF     ", 6, true, Some("counts 2 frames more than its data hold")),
+        (b"MDF     ", 4, false, Some("counts 4 frames more")),
+        (b"MDF     ", u64::MAX, true, Some("frames more")),
+        // What was not finished has no counts.
+        (b"UnFinMF ", 6, true, None),
+    ] {
+        let mut file = File::new(magic);
+        let group = file.group("CAN_DataFrame", 0, 24, DATA, 0);
+        count(&mut file, group, counted);
+        let data = if has_data { file.block(b"DT", &[], &records().concat()) } else { 0 };
+        file.data_group(group, 0, data);
+        let read = file.read();
+        assert_eq!(read.frames.len(), if has_data { 4 } else { 0 }, "{counted}");
+        assert_eq!(read.messages.len(), usize::from(told.is_some()), "{read:?}");
+        assert!(told.is_none_or(|told| read.messages[0].contains(told)), "{read:?}");
+    }
+}
+
+#[test]
+fn groups_whose_frames_would_be_others_are_refused() {
+    let with = |channels: &[Channel]| {
+        let mut file = File::new(b"MDF     ");
+        let group = file.group("CAN_DataFrame", 0, 24, channels, 0);
+        let data = file.block(b"DT", &[], &records().concat());
+        file.data_group(group, 0, data);
+        file
+    };
+    for missing in ["ID", "DataBytes"] {
+        let channels: Vec<_> = DATA.iter().copied().filter(|it| it.0 != missing).collect();
+        let read = with(&channels).read();
+        assert_eq!(read.frames, Vec::<String>::new());
+        assert!(read.messages[0].contains("has no channel for"), "{read:?}");
+    }
+    // A byte of data behind the record; the last bit of the last byte is inside it.
+    let mut channels = DATA.to_vec();
+    channels[8].4 = 17;
+    assert!(with(&channels).read().messages[0].contains("behind the end of its records"));
+    // The first channel of the frame leads to a text.
+    let mut file = with(DATA);
+    let group = block::u64_at(&file.0, block::u64_at(&file.0, 88) as usize + 24 + 8);
+    let time = block::u64_at(&file.0, group as usize + 24 + 8);
+    let frame = block::u64_at(&file.0, time as usize + 24);
+    let name = block::u64_at(&file.0, frame as usize + 24 + 16);
+    file.link(frame, 1, name);
+    assert!(file.read().messages[0].contains("a block of another kind"), "{:?}", file.read());
+}
+
+#[test]
 fn a_stream_is_refused_with_the_reason() {
     let whole = sorted(|file, bytes| file.block(b"DT", &[], &bytes)).0;
     let mut recording = Recording::new("pipe", Cursor::new(whole), None).unwrap();
