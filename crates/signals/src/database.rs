@@ -103,20 +103,27 @@ impl Database {
     #[inline]
     #[must_use]
     pub fn message_of(&self, frame: &Frame) -> Option<&Message> {
+        self.messages.get(self.position_of(frame)?)
+    }
+
+    /// Where in [`Database::messages`] that message is.
+    #[inline]
+    #[must_use]
+    pub fn position_of(&self, frame: &Frame) -> Option<usize> {
         if frame.kind() == Kind::Error {
             return None;
         }
-        self.message_with_word(frame.can_id())
+        self.position_with_word(frame.can_id())
     }
 
     /// The message whose frames have this identifier, or its group of J1939.
     #[must_use]
     pub fn message_with(&self, id: Id) -> Option<&Message> {
-        self.message_with_word(id_word(id))
+        self.messages.get(self.position_with_word(id_word(id))?)
     }
 
     #[inline]
-    fn message_with_word(&self, can_id: u32) -> Option<&Message> {
+    fn position_with_word(&self, can_id: u32) -> Option<usize> {
         let id = can_id & EFF_MASK;
         let index = if can_id & EFF_FLAG == 0 {
             *self.standard.get(id as usize)?
@@ -126,7 +133,8 @@ impl Database {
                 None => find(&self.groups, group(id))?,
             }
         };
-        self.messages.get(index as usize)
+        // Identifiers of no message have a number behind those of messages.
+        Some(index as usize).filter(|&index| index < self.messages.len())
     }
 
     /// The values of the signals in a frame, if it is one of the messages.

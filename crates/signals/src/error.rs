@@ -18,7 +18,9 @@ pub struct NotFound {
 }
 
 impl NotFound {
-    pub(crate) fn new<'a>(
+    /// With the candidate that is nearest to the name, if one is near.
+    #[must_use]
+    pub fn new<'a>(
         kind: &'static str,
         name: &str,
         place: &str,

@@ -1,0 +1,312 @@
+//! [`SignalColumns`]: signals of frames as columns.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, RecordBatch};
+use arrow_buffer::NullBufferBuilder;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use candor_recording::{Interfaces, Record};
+use candor_signals::{Database, Message, Signal};
+use candor_wire::can::{Id, Kind};
+
+use crate::rows::{AddError, Buses, Rows, Table};
+use crate::select::Selection;
+
+/// What stands for a signal that a frame does not have: one that its selector does not select, or that lies behind the end of
+/// its data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// A null.
+    #[default]
+    Null,
+    /// Not a number, so that a column is one piece of memory that NumPy takes as it is.
+    Nan,
+}
+
+/// Decodes frames into a table per message: a row per frame in the order in which they come, with a column of physical values per
+/// signal. Frames that the database does not describe, remote frames and error reports are none of its rows.
+///
+/// A column has the metadata `unit`, and `value_names`, a JSON object of names by raw values, where the database has them. A table
+/// has `message`, `id` (hexadecimal, with 8 digits if it has 29 bits), and `sender`. A signal that is called like a column of
+/// [`Rows`] has the name of its message before it: `Message.time`.
+#[derive(Debug)]
+pub struct SignalColumns {
+    database: Arc<Database>,
+    missing: Missing,
+    buses: Buses,
+    /// By message, if signals of it are wanted.
+    tables: Vec<Option<Columns>>,
+    counts: Counts,
+}
+
+/// How many frames came, and how many of them the database describes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    frames: u64,
+    described: u64,
+}
+
+#[derive(Debug)]
+struct Columns {
+    is_asked_for: bool,
+    rows: Rows,
+    columns: Vec<Column>,
+}
+
+#[derive(Debug)]
+struct Column {
+    /// Its place in the message.
+    signal: usize,
+    values: Vec<f64>,
+    there: NullBufferBuilder,
+}
+
+impl SignalColumns {
+    /// For the wanted signals of a database.
+    #[must_use]
+    pub fn new(database: Arc<Database>, selection: &Selection, missing: Missing) -> Self {
+        let columns = |(number, _): (usize, &Message)| {
+            let column = |&signal: &usize| Column {
+                signal,
+                values: Vec::new(),
+                there: NullBufferBuilder::new(0),
+            };
+            let columns: Vec<_> = selection.of(number).iter().map(column).collect();
+            let is_asked_for = selection.is_asked_for(number);
+            (!columns.is_empty()).then(|| Columns { is_asked_for, rows: Rows::default(), columns })
+        };
+        let tables = database.messages().iter().enumerate().map(columns).collect();
+        Self { database, missing, buses: Buses::default(), tables, counts: Counts::default() }
+    }
+
+    /// Takes a frame of a recording with these interfaces.
+    ///
+    /// # Errors
+    /// It cannot be a row.
+    #[inline]
+    pub fn add(&mut self, record: &Record, interfaces: &Interfaces) -> Result<(), AddError> {
+        let frame = &record.frame;
+        if matches!(frame.kind(), Kind::Error | Kind::Remote) {
+            return Ok(());
+        }
+        self.counts.frames += 1;
+        let Some(place) = self.database.position_of(frame) else {
+            return Ok(());
+        };
+        self.counts.described += 1;
+        let (Some(message), Some(Some(table))) =
+            (self.database.messages().get(place), self.tables.get_mut(place))
+        else {
+            return Ok(());
+        };
+        let bus = self.buses.of(interfaces, record.interface)?;
+        table.rows.add(record, bus)?;
+        let data = frame.data();
+        for column in &mut table.columns {
+            let value = message.signals.get(column.signal).and_then(|signal| {
+                let is_there = signal.selection.is_none() || message.is_selected(signal, data);
+                if is_there { signal.read(data) } else { None }
+            });
+            column.add(value.map(|decoded| decoded.physical), self.missing);
+        }
+        Ok(())
+    }
+
+    /// How many data frames came.
+    #[must_use]
+    pub const fn frames(&self) -> u64 {
+        self.counts.frames
+    }
+
+    /// How many of them the database describes.
+    #[must_use]
+    pub const fn described(&self) -> u64 {
+        self.counts.described
+    }
+
+    /// How many rows there are in all tables.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.tables.iter().flatten().map(|table| table.rows.len()).sum()
+    }
+
+    /// The tables of messages that came or that were asked for, in the order of the database.
+    ///
+    /// # Errors
+    /// None that is known: Arrow checks that columns are those of a table.
+    pub fn finish(self) -> Result<Vec<Table>, ArrowError> {
+        let Self { database, buses, tables, .. } = self;
+        let tables = database.messages().iter().zip(tables);
+        let tables = tables.filter_map(|(message, table)| Some((message, table?)));
+        let wanted = tables.filter(|(_, table)| table.is_asked_for || !table.rows.is_empty());
+        wanted.map(|(message, table)| table.finish(message, &buses)).collect()
+    }
+}
+
+impl Column {
+    #[inline]
+    fn add(&mut self, value: Option<f64>, missing: Missing) {
+        match (value, missing) {
+            (Some(value), _) => {
+                self.values.push(value);
+                self.there.append_non_null();
+            }
+            (None, Missing::Null) => {
+                self.values.push(0.0);
+                self.there.append_null();
+            }
+            (None, Missing::Nan) => {
+                self.values.push(f64::NAN);
+                self.there.append_non_null();
+            }
+        }
+    }
+}
+
+impl Columns {
+    fn finish(self, message: &Message, buses: &Buses) -> Result<Table, ArrowError> {
+        let [time, bus] = Rows::fields();
+        let mut fields = vec![time, bus];
+        let mut arrays = self.rows.finish(buses)?.to_vec();
+        for Column { signal, values, mut there } in self.columns {
+            if let Some(signal) = message.signals.get(signal) {
+                fields.push(field(message, signal));
+                let values: ArrayRef =
+                    Arc::new(Float64Array::try_new(values.into(), there.finish())?);
+                arrays.push(values);
+            }
+        }
+        let schema = Schema::new_with_metadata(fields, metadata(message));
+        let batch = RecordBatch::try_new(Arc::new(schema), arrays)?;
+        Ok(Table { name: message.name.clone(), batch })
+    }
+}
+
+fn field(message: &Message, signal: &Signal) -> Field {
+    let is_taken = Rows::fields().iter().any(|field| *field.name() == signal.name);
+    let name = match is_taken {
+        true => format!("{}.{}", message.name, signal.name),
+        false => signal.name.clone(),
+    };
+    let mut metadata = HashMap::new();
+    if !signal.unit.is_empty() {
+        metadata.insert("unit".to_owned(), signal.unit.clone());
+    }
+    if !signal.value_names.is_empty() {
+        let names = signal.value_names.iter();
+        let names: serde_json::Map<_, _> =
+            names.map(|(raw, name)| (raw.to_string(), name.into())).collect();
+        metadata.insert("value_names".to_owned(), serde_json::Value::Object(names).to_string());
+    }
+    Field::new(name, DataType::Float64, true).with_metadata(metadata)
+}
+
+fn metadata(message: &Message) -> HashMap<String, String> {
+    let id = match message.id {
+        Id::Standard(id) => format!("0x{:03X}", id.as_raw()),
+        Id::Extended(id) => format!("0x{:08X}", id.as_raw()),
+    };
+    let mut metadata =
+        HashMap::from([("message".to_owned(), message.name.clone()), ("id".to_owned(), id)]);
+    if let Some(sender) = &message.sender {
+        metadata.insert("sender".to_owned(), sender.clone());
+    }
+    metadata
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Array;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Float64Type, TimestampNanosecondType};
+    use candor_diagnostics::Findings;
+    use candor_recording::InterfaceIndex;
+    use candor_wire::can::Frame;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PAGES: &str = "\
+BO_ 1 Pages: 8 A
+ SG_ Page M : 0|4@1+ (1,0) [0|0] \"\" B
+ SG_ Left m0 : 8|16@1- (0.1,5) [0|0] \"\" B
+ SG_ Right m1 : 15|16@0+ (1,0) [0|0] \"\" B
+ SG_ time : 56|8@1+ (1,0) [0|0] \"s\" B
+BO_ 2 Other: 1 A
+ SG_ Byte : 0|8@1+ (2,0) [0|0] \"\" B
+";
+
+    fn record(time_ns: u64, frame: Frame) -> Record {
+        Record { time_ns, interface: InterfaceIndex(0), direction: None, frame }
+    }
+
+    proptest! {
+        /// Column by column, the values are those that decoding a frame by itself gives, whatever comes in between.
+        #[test]
+        fn rows_are_the_frames_of_their_message(
+            sent in proptest::collection::vec((1_u16..4, proptest::collection::vec(any::<u8>(), 0..9)), 0..60),
+            missing in prop_oneof![Just(Missing::Null), Just(Missing::Nan)],
+        ) {
+            let database = Database::parse("t.dbc", PAGES.as_bytes(), &Findings::new()).unwrap();
+            let database = Arc::new(database);
+            let mut interfaces = Interfaces::default();
+            interfaces.intern(b"can0").unwrap();
+            let mut columns =
+                SignalColumns::new(database.clone(), &Selection::all(&database), missing);
+            let frames: Vec<_> = sent
+                .iter()
+                .map(|(id, data)| format!("{id:03X}#{}", hex(data)).parse::<Frame>().unwrap())
+                .collect();
+            for (time, frame) in frames.iter().enumerate() {
+                columns.add(&record(time as u64, *frame), &interfaces).unwrap();
+            }
+            prop_assert_eq!(columns.frames(), frames.len() as u64);
+            for table in columns.finish().unwrap() {
+                let message = database.message_named(&table.name).unwrap();
+                let rows: Vec<_> = frames
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, frame)| database.message_of(frame) == Some(message))
+                    .collect();
+                let times = table.batch.column(0).as_primitive::<TimestampNanosecondType>();
+                let expected: Vec<_> = rows.iter().map(|&(time, _)| time as i64).collect();
+                prop_assert_eq!(&times.values()[..], &expected[..]);
+                for (signal, column) in message.signals.iter().zip(&table.batch.columns()[2..]) {
+                    let values = column.as_primitive::<Float64Type>();
+                    for (row, (_, frame)) in rows.iter().enumerate() {
+                        let of_signal = |it: &candor_signals::Decoded<'_>| it.signal.name == signal.name;
+                        let decoded = message.decode(frame).find(of_signal);
+                        match decoded {
+                            Some(decoded) => {
+                                prop_assert!(values.is_valid(row));
+                                prop_assert_eq!(values.value(row), decoded.physical);
+                            }
+                            None if missing == Missing::Null => prop_assert!(values.is_null(row)),
+                            None => prop_assert!(values.is_valid(row) && values.value(row).is_nan()),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn hex(data: &[u8]) -> String {
+        data.iter().map(|byte| format!("{byte:02X}")).collect()
+    }
+
+    #[test]
+    fn a_time_that_no_column_holds_is_told() {
+        let database = Database::parse("t.dbc", PAGES.as_bytes(), &Findings::new()).unwrap();
+        let selection = Selection::all(&database);
+        let mut columns = SignalColumns::new(Arc::new(database), &selection, Missing::Null);
+        let mut interfaces = Interfaces::default();
+        interfaces.intern(b"can0").unwrap();
+        let frame = "001#00".parse().unwrap();
+        columns.add(&record(i64::MAX as u64, frame), &interfaces).unwrap();
+        let error = columns.add(&record(1 << 63, frame), &interfaces).unwrap_err();
+        assert!(error.to_string().contains("after the year 2262"), "{error}");
+        assert_eq!(columns.rows(), 1);
+        assert_eq!(columns.finish().unwrap().len(), 1);
+    }
+}

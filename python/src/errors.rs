@@ -1,0 +1,56 @@
+//! What the package raises.
+//!
+//! | exception | when |
+//! |---|---|
+//! | `OSError` and its kinds | a file cannot be opened or read |
+//! | `candor.Error` | all below |
+//! | `candor.RecordingError` | a recording is of no known format, damaged, or has no such bus |
+//! | `candor.DatabaseError` | a DBC file cannot be read, describes nothing of a recording, or has no such name |
+//! | `candor.RecordingWarning` | a recording is cut, or malformed records were passed over |
+
+use std::io;
+use std::path::Path;
+
+use candor_recording::RecordingError as Malformed;
+use pyo3::exceptions::{PyException, PyOSError, PyUserWarning};
+use pyo3::{PyErr, create_exception};
+
+create_exception!(candor, Error, PyException, "What the package raises, but for `OSError`.");
+create_exception!(
+    candor,
+    RecordingError,
+    Error,
+    "A recording is of no known format or damaged, or has no such bus."
+);
+create_exception!(
+    candor,
+    DatabaseError,
+    Error,
+    "A DBC file cannot be read, describes nothing of a recording, or has no such name."
+);
+create_exception!(
+    candor,
+    RecordingWarning,
+    PyUserWarning,
+    "A recording is cut, or malformed records were passed over."
+);
+
+/// The `OSError` of a file; Python makes `FileNotFoundError` and others of its number.
+pub(crate) fn os_error(path: &Path, error: &io::Error) -> PyErr {
+    match error.raw_os_error() {
+        Some(number) => {
+            let text = error.to_string();
+            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((number, text, path.display().to_string()))
+        }
+        None => PyOSError::new_err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// The exception of a recording: `OSError` if its file cannot be read.
+pub(crate) fn of_recording(error: &Malformed) -> PyErr {
+    match error.io_error() {
+        Some(_) => PyOSError::new_err(error.to_string()),
+        None => RecordingError::new_err(error.to_string()),
+    }
+}

@@ -1,0 +1,25 @@
+//! The Python package `candor`: recordings, signals and columns.
+//!
+//! A file for each class; `python/candor/__init__.py` hands them on. Whatever reads a recording releases the lock of the interpreter, and
+//! looks at signals every some milliseconds.
+
+mod database;
+mod decode;
+mod errors;
+mod input;
+mod recording;
+mod table;
+
+#[pyo3::pymodule]
+mod _candor {
+    #[pymodule_export]
+    use crate::database::Database;
+    #[pymodule_export]
+    use crate::decode::{decode, frames};
+    #[pymodule_export]
+    use crate::errors::{DatabaseError, Error, RecordingError, RecordingWarning};
+    #[pymodule_export]
+    use crate::recording::{Frame, Recording, read};
+    #[pymodule_export]
+    use crate::table::Table;
+}
