@@ -1,0 +1,285 @@
+"""The package `candor`, as it is installed, against python-can, cantools, and libraries for data frames."""
+
+import json
+import math
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import warnings
+
+import can
+import candor
+import cantools
+import pandas
+import polars
+import pyarrow
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DRIVE = ROOT / "examples/recordings/drive.log"
+DBC = ROOT / "examples/small-car.dbc"
+# A selector, a signal that it selects, one with sign and scale, one with names, and one that is called like a column.
+PAGES = """BU_: A
+BO_ 1 Pages: 8 A
+ SG_ Page M : 0|8@1+ (1,0) [0|0] "" A
+ SG_ Left m0 : 8|16@1- (0.1,5) [0|0] "degC" A
+ SG_ Right m1 : 15|16@0+ (1,0) [0|0] "" A
+ SG_ time : 56|8@1+ (1,0) [0|0] "s" A
+BO_ 2147483650 Wide: 3 A
+ SG_ Gear : 0|4@1+ (1,0) [0|0] "" A
+VAL_ 2147483650 Gear 0 "neutral" 1 "first \\\\ slow" ;
+"""
+
+
+class Folder(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def file(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+
+class Decode(Folder):
+    def test_every_value_is_that_of_cantools(self):
+        database = cantools.database.load_file(DBC)
+        expected = {}
+        for message in can.LogReader(DRIVE):
+            try:
+                known = database.get_message_by_frame_id(message.arbitration_id)
+            except KeyError:
+                continue
+            values = known.decode(message.data, decode_choices=False)
+            expected.setdefault(known.name, []).append((round(message.timestamp * 1e6), values))
+        tables = candor.decode(DRIVE, DBC)
+        self.assertEqual(set(tables), set(expected))
+        count = 0
+        for name, rows in expected.items():
+            table = pyarrow.table(tables[name])
+            times = table["time"].cast(pyarrow.int64()).to_pylist()
+            self.assertEqual([time // 1000 for time in times], [time for time, _ in rows])
+            columns = {column: table[column].to_pylist() for column in table.column_names[2:]}
+            for row, (_, values) in enumerate(rows):
+                self.assertEqual(set(values), set(columns))
+                for signal_name, value in values.items():
+                    self.assertTrue(math.isclose(columns[signal_name][row], value, rel_tol=1e-12), (name, signal_name))
+                    count += 1
+        self.assertGreater(count, 9_000)
+
+    def test_what_a_frame_does_not_have_is_missing(self):
+        log = self.file("a.log", "(1.0) can0 001#000500FFFFFFFF07\n(1.1) can1 001#01FFFE\n(1.2) can0 001#02\n(1.3) can0 001#R\n")
+        dbc = self.file("a.dbc", PAGES)
+        table = candor.decode(log, dbc)["Pages"]
+        expected = {
+            "bus": ["can0", "can1", "can0"],
+            "Page": [0, 1, 2],
+            "Left": [5.5, None, None],
+            "Right": [None, 0xFFFE, None],
+            "Pages.time": [7, None, None],
+        }
+        found = pyarrow.table(table).drop_columns("time").to_pydict()
+        self.assertEqual(found, expected)
+        self.assertEqual(table.null_count("Left"), 2)
+        self.assertEqual(polars.DataFrame(table)["Left"].to_list(), expected["Left"])
+        self.assertEqual(pandas.DataFrame.from_arrow(table)["Left"].isna().tolist(), [False, True, True])
+        table = candor.decode(log, dbc, nan=True)["Pages"]
+        left = pyarrow.table(table)["Left"].chunk(0).to_numpy(zero_copy_only=True)
+        self.assertEqual([None if math.isnan(value) else value for value in left], expected["Left"])
+        # Of one bus; a message that was asked for and did not come has a table without rows.
+        tables = candor.decode(log, dbc, bus="can1", signals=["Page", "Wide.*"])
+        self.assertEqual({name: len(table) for name, table in tables.items()}, {"Pages": 1, "Wide": 0})
+        self.assertEqual(tables["Pages"].column_names, ["time", "bus", "Page"])
+
+    def test_units_and_names_of_values_come_along(self):
+        log = self.file("a.log", "(1.0) can0 00000002#010000\n(1.0) can0 001#00\n")
+        tables = candor.decode(log, self.file("a.dbc", PAGES))
+        self.assertEqual(tables["Wide"].metadata, {"message": "Wide", "id": "0x00000002", "sender": "A"})
+        self.assertEqual(tables["Pages"].units, {"Left": "degC", "Pages.time": "s"})
+        field = pyarrow.table(tables["Wide"]).schema.field("Gear")
+        names = json.loads(field.metadata[b"value_names"])
+        self.assertEqual(names, {"0": "neutral", "1": r"first \\ slow"})
+
+    def test_many_recordings_are_one_table_in_their_order(self):
+        first = self.file("a.log", "(5.0) can0 001#00\n")
+        second = self.file("b.log", "(1.0) can3 001#01\n(2.0) can0 001#02\n")
+        table = pyarrow.table(candor.decode([first, str(second)], self.file("a.dbc", PAGES))["Pages"])
+        self.assertEqual(table["bus"].to_pylist(), ["can0", "can3", "can0"])
+        self.assertEqual(table["Page"].to_pylist(), [0, 1, 2])
+
+    def test_a_database_is_read_once(self):
+        database = candor.Database(DBC)
+        self.assertIn("EngineSpeed", database.messages)
+        self.assertIn("EngineSpeed", candor.decode(DRIVE, database))
+
+
+class Frames(Folder):
+    def random_messages(self):
+        random.seed(20261127)
+        for number in range(3000):
+            is_fd = random.random() < 0.3
+            is_extended = random.random() < 0.4
+            is_remote = not is_fd and random.random() < 0.1
+            length = random.choice([*range(9), 12, 16, 20, 24, 32, 48, 64] if is_fd else range(9))
+            yield can.Message(
+                timestamp=1_750_000_000 + number / 1000,
+                arbitration_id=random.getrandbits(29 if is_extended else 11),
+                is_extended_id=is_extended,
+                is_remote_frame=is_remote,
+                is_fd=is_fd,
+                bitrate_switch=is_fd and random.random() < 0.5,
+                channel=random.randrange(2),
+                dlc=length,
+                data=b"" if is_remote else random.randbytes(length),
+            )
+
+    def test_frames_are_those_of_python_can(self):
+        sent = list(self.random_messages())
+        for ending in ("log", "blf", "asc"):
+            path = self.folder / f"random.{ending}"
+            with can.Logger(path) as logger:
+                for message in sent:
+                    logger(message)
+            with candor.read(path) as recording:
+                read = list(recording)
+            self.assertEqual(len(read), len(sent), ending)
+            table = pyarrow.table(candor.frames(path)).to_pylist()
+            self.assertEqual(len(table), len(sent), ending)
+            for frame, row, message in zip(read, table, sent):
+                expected = (message.arbitration_id, message.is_extended_id, message.is_remote_frame, message.is_fd,
+                            message.bitrate_switch, bytes(message.data))
+                found = (frame.id, frame.is_extended, frame.is_remote, frame.is_fd, frame.brs, frame.data)
+                self.assertEqual(found, expected, f"{ending}: {message}")
+                found = (row["id"], row["is_extended"], row["kind"] == "remote", row["kind"] == "fd", row["brs"], row["data"])
+                self.assertEqual(found, expected, f"{ending}: {message}")
+                self.assertEqual((frame.bus, frame.direction, frame.dlc), (row["bus"], row["direction"], row["dlc"]))
+
+    def test_libraries_take_the_same_rows(self):
+        table = candor.frames(DRIVE)
+        taken = pyarrow.table(table)
+        self.assertEqual((len(table), taken.num_rows, polars.DataFrame(table).height), (4122, 4122, 4122))
+        self.assertEqual(len(pandas.DataFrame.from_arrow(table)), 4122)
+        self.assertEqual(polars.DataFrame(table)["data"].to_list(), taken["data"].to_pylist())
+        # Taken twice, and used when the table is gone.
+        del table
+        self.assertEqual(taken["id"].to_pylist()[0], 0x0A8)
+        self.assertEqual(pyarrow.schema(candor.frames(DRIVE)).names, taken.schema.names)
+
+
+class Trouble(Folder):
+    def test_errors_name_the_place_and_the_reason(self):
+        broken = self.file("broken.log", "(1.0) can0 123#00\n(1.1) can0 123#0\n(1.2) can0 123#00\n")
+        text = self.file("text.log", "# hello\n")
+        for expected, words, call in [
+            (FileNotFoundError, "no.log", lambda: candor.decode("no.log", DBC)),
+            (FileNotFoundError, "no.log", lambda: candor.read("no.log")),
+            (FileNotFoundError, "no.dbc", lambda: candor.decode(DRIVE, "no.dbc")),
+            (IsADirectoryError, str(self.folder), lambda: candor.frames(self.folder)),
+            (candor.DatabaseError, "text.log:1:1: error: this is not a DBC file", lambda: candor.Database(text)),
+            (candor.DatabaseError, "did you mean `EngineSpeed`?", lambda: candor.decode(DRIVE, DBC, signals="EngineSped.Speed")),
+            (candor.DatabaseError, "no signal of", lambda: candor.decode(DRIVE, DBC, signals=["Speed", "No*"])),
+            (candor.DatabaseError, "describes none of the 4122 frames",
+             lambda: candor.decode(DRIVE, self.file("o.dbc", "BU_: A\nBO_ 9 O: 1 A\n SG_ S : 0|8@1+ (1,0) [0|0] \"\" A\n"))),
+            (candor.RecordingError, "no frame is on a bus `can7`; others are can0", lambda: candor.frames(DRIVE, bus="can7")),
+            (candor.RecordingError, "broken.log:2:", lambda: candor.frames(broken)),
+            (candor.RecordingError, "not a recording in one of the formats", lambda: candor.read(DBC)),
+            (ValueError, "no recording is given", lambda: candor.decode([], DBC)),
+            (TypeError, "expected a path or a list of them, not int", lambda: candor.frames(3)),
+            (TypeError, "expected a path or a list of them, not float", lambda: candor.frames([DRIVE, 1.5])),
+            (TypeError, "expected a name or a list of them, not int", lambda: candor.frames(DRIVE, bus=0)),
+            (TypeError, "expected a `candor.Database` or the path of a DBC file, not list", lambda: candor.decode(DRIVE, [DBC])),
+        ]:
+            with self.subTest(words), self.assertRaises(expected) as caught:
+                call()
+            self.assertIn(words, str(caught.exception))
+            if isinstance(caught.exception, OSError):
+                self.assertIsNotNone(caught.exception.errno)
+        for error in (candor.RecordingError, candor.DatabaseError):
+            self.assertTrue(issubclass(error, candor.Error))
+
+    def test_what_is_passed_over_is_a_warning(self):
+        broken = self.file("broken.log", "(1.0) can0 123#00\n(1.1) can0 123#0\n(1.2) can0 123#00\n")
+        with self.assertWarnsRegex(candor.RecordingWarning, "1 malformed record passed over; the first: .*broken.log:2"):
+            self.assertEqual(len(candor.frames(broken, skip_malformed=True)), 2)
+        cut = self.file("cut.log", "(1.0) can0 123#00\n(1.1) can0 123#0")
+        with self.assertWarnsRegex(candor.RecordingWarning, "ends inside this record"):
+            self.assertEqual(len(candor.frames(cut)), 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaises(candor.RecordingWarning):
+                candor.frames(cut)
+        with candor.read(broken, skip_malformed=True) as recording:
+            self.assertEqual((len(list(recording)), recording.skipped, recording.format), (2, 1, "candump"))
+
+    def test_a_recording_that_is_closed_is_over(self):
+        recording = candor.read(DRIVE)
+        next(recording)
+        recording.close()
+        self.assertEqual(list(recording), [])
+        with self.assertRaises(ZeroDivisionError), candor.read(DRIVE) as recording:
+            1 / 0
+
+    def test_threads_may_share_everything(self):
+        tables, recording, frames = [], candor.read(DRIVE), []
+
+        def work():
+            tables.append(candor.decode(DRIVE, DBC)["EngineSpeed"])
+            while True:
+                try:
+                    frames.append(next(recording))
+                except StopIteration:
+                    return
+                except RuntimeError:
+                    pass  # another thread is in it
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual({len(table) for table in tables}, {600})
+        self.assertEqual(len(frames), 4122)
+
+    def test_an_interrupt_ends_a_long_call(self):
+        path = self.folder / "long.log"
+        path.write_bytes(DRIVE.read_bytes() * 100)
+        # Whoever runs the tests in the background may have SIGINT ignored.
+        program = ("import candor, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nprint('begun', flush=True)\n"
+                   "try:\n    while True:\n        candor.decode(sys.argv[1:] * 50, %r)\nexcept KeyboardInterrupt:\n    print('interrupted')\n")
+        child = subprocess.Popen([sys.executable, "-c", program % str(DBC), path], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(child.stdout.readline(), "begun\n")
+        child.send_signal(signal.SIGINT)
+        self.assertEqual(child.communicate(timeout=60)[0], "interrupted\n")
+
+    def test_nothing_is_left_in_memory(self):
+        def resident_kb():
+            status = pathlib.Path("/proc/self/status").read_text()
+            return int(re.search(r"VmRSS:\s*(\d+)", status)[1])
+
+        def work():
+            for _ in range(20):
+                polars.DataFrame(candor.decode(DRIVE, DBC)["EngineSpeed"])
+                pyarrow.table(candor.frames(DRIVE))
+                next(candor.read(DRIVE))
+                with self.assertRaises(candor.DatabaseError):
+                    candor.decode(DRIVE, DBC, signals="No")
+
+        work()
+        before = resident_kb()
+        for _ in range(5):
+            work()
+        # One table of frames is 200 kB: 100 of them would be 20 MB.
+        self.assertLess(resident_kb() - before, 8_000)
+
+
+if __name__ == "__main__":
+    unittest.main()
