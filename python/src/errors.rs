@@ -6,6 +6,7 @@
 //! | `candor.Error` | all below |
 //! | `candor.RecordingError` | a recording is of no known format, damaged, or has no such bus |
 //! | `candor.DatabaseError` | a DBC file cannot be read, describes nothing of a recording, or has no such name |
+//! | `candor.EncodeError` | a value cannot be put into a frame, or one is missing |
 //! | `candor.RecordingWarning` | a recording is cut, or malformed records were passed over |
 
 use std::io;
@@ -27,6 +28,12 @@ create_exception!(
     DatabaseError,
     Error,
     "A DBC file cannot be read, describes nothing of a recording, or has no such name."
+);
+create_exception!(
+    candor,
+    EncodeError,
+    Error,
+    "A value cannot be put into a frame, or one is missing."
 );
 create_exception!(
     candor,

@@ -13,11 +13,11 @@ mod table;
 #[pyo3::pymodule]
 mod _candor {
     #[pymodule_export]
-    use crate::database::Database;
+    use crate::database::{Database, Message, Signal};
     #[pymodule_export]
     use crate::decode::{decode, frames};
     #[pymodule_export]
-    use crate::errors::{DatabaseError, Error, RecordingError, RecordingWarning};
+    use crate::errors::{DatabaseError, EncodeError, Error, RecordingError, RecordingWarning};
     #[pymodule_export]
     use crate::recording::{Frame, Recording, read};
     #[pymodule_export]

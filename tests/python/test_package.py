@@ -21,8 +21,11 @@ import polars
 import pyarrow
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = ROOT.parent / "shared/data"
 DRIVE = ROOT / "examples/recordings/drive.log"
 DBC = ROOT / "examples/small-car.dbc"
+# It names values of a signal that it does not have.
+NOT_OF_CANTOOLS = ["gm_global_a_powertrain.dbc"]
 # A selector, a signal that it selects, one with sign and scale, one with names, and one that is called like a column.
 PAGES = """BU_: A
 BO_ 1 Pages: 8 A
@@ -118,8 +121,97 @@ class Decode(Folder):
 
     def test_a_database_is_read_once(self):
         database = candor.Database(DBC)
-        self.assertIn("EngineSpeed", database.messages)
+        self.assertIn("EngineSpeed", [message.name for message in database.messages])
         self.assertIn("EngineSpeed", candor.decode(DRIVE, database))
+
+
+class Database(Folder):
+    def test_messages_are_those_of_cantools(self):
+        for path in (DBC, *sorted((DATA / "dbc").glob("*.dbc"))):
+            ours = candor.Database(path)
+            if path.name in NOT_OF_CANTOOLS:
+                with self.assertRaises(cantools.database.UnsupportedDatabaseFormatError):
+                    cantools.database.load_file(path, strict=False)
+                continue
+            try:
+                path.read_text("utf-8")
+                encoding = "utf-8"
+            except UnicodeDecodeError:
+                encoding = "cp1252"
+            theirs = cantools.database.load_file(path, strict=False, encoding=encoding)
+            count = 0
+            random.seed(20261127)
+            for message in theirs.messages:
+                try:
+                    mine = ours.message(message.name)
+                except candor.DatabaseError:
+                    continue  # longer than a frame, or with the identifier of another
+                self.assertEqual((mine.id, mine.is_extended, mine.length), (message.frame_id, message.is_extended_frame, message.length))
+                signals = {signal.name: signal for signal in mine.signals}
+                for signal in message.signals:
+                    if signal.name not in signals:
+                        continue  # behind the end of its message
+                    found = signals[signal.name]
+                    self.assertEqual((found.unit, found.scale, found.offset, found.bits, found.is_signed),
+                                     (signal.unit or "", signal.scale, signal.offset, signal.length, signal.is_signed))
+                    self.assertEqual(found.choices, {raw: str(name) for raw, name in (signal.choices or {}).items()})
+                if len(signals) != len(message.signals) or message.length > 64:
+                    continue
+                data = random.randbytes(message.length)
+                for choices in (True, False):
+                    values = message.decode(data, decode_choices=choices)
+                    mine_too = ours.decode_message(message.name, data, decode_choices=choices)
+                    self.assertEqual(set(mine_too), set(values), message.name)
+                    for name, value in values.items():
+                        if isinstance(value, (int, float)):
+                            self.assertTrue(math.isclose(mine_too[name], value, rel_tol=1e-12, abs_tol=1e-12), (message.name, name))
+                        else:
+                            self.assertEqual(mine_too[name], str(value))
+                again = mine.encode(mine.decode(data, decode_choices=False), strict=False)
+                self.assertEqual(mine.decode(again), mine.decode(data), message.name)
+                count += 1
+            self.assertGreater(count, 10, path)
+
+    def test_values_are_checked(self):
+        database = candor.Database(self.file("a.dbc", PAGES.replace("(0.1,5) [0|0]", "(0.1,5) [-10|50]")))
+        encode = database.encode_message
+        self.assertEqual(encode("Pages", {"Page": 0, "Left": 5.5, "time": 1}).hex(), "0005000000000001")
+        self.assertEqual(encode(1, {"Page": 1, "Right": 258, "time": 0}).hex(), "0101020000000000")
+        self.assertEqual(encode("Wide", {"Gear": "neutral"}), bytes(3))
+        self.assertEqual(database.decode_message(2, b"\x01"), {"Gear": r"first \\ slow"})
+        self.assertEqual(encode("Pages", {"Left": 60}, strict=False).hex(), "0026020000000000")
+        for words, values in [
+            ("`Left` is 60, but must be -10 to 50", {"Page": 0, "Left": 60, "time": 0}),
+            ("`Left` is NaN, but must be", {"Page": 0, "Left": math.nan, "time": 0}),
+            ("`time` has no value", {"Page": 0, "Left": 1}),
+            ("`Right` is not in a frame with this `Page`", {"Page": 0, "Left": 1, "Right": 1, "time": 0}),
+            ("`Page` is 256, but must be 0 to 255", {"Page": 256}),
+            ("did you mean `Left`?", {"Lfet": 1}),
+            ("no value of `Page` is called `red`", {"Page": "red"}),
+        ]:
+            with self.subTest(words), self.assertRaises(candor.EncodeError) as caught:
+                encode("Pages", values)
+            self.assertIn(words, str(caught.exception))
+        for name in ("Page", 0x7FF, 1 << 28):
+            with self.assertRaises(candor.DatabaseError):
+                database.message(name)
+        for wrong in (1.5, None, -1, 1 << 40):
+            with self.assertRaises((TypeError, OverflowError)):
+                database.message(wrong)
+        with self.assertRaises(TypeError):
+            encode("Pages", {"Page": []})
+        self.assertEqual(database.message(2, is_extended=True).name, "Wide")
+        with self.assertRaises(candor.DatabaseError):
+            database.message(2, is_extended=False)
+
+    def test_a_database_of_cantools_is_taken_over(self):
+        theirs = cantools.database.load_file(DBC)
+        ours = candor.Database(theirs)
+        self.assertEqual([message.name for message in ours.messages], [message.name for message in theirs.messages])
+        expected, found = candor.decode(DRIVE, DBC), candor.decode(DRIVE, theirs)
+        self.assertEqual(set(found), set(expected))
+        for name, table in expected.items():
+            self.assertEqual(pyarrow.table(found[name]).to_pydict(), pyarrow.table(table).to_pydict())
 
 
 class Frames(Folder):
@@ -253,8 +345,8 @@ class Trouble(Folder):
         path = self.folder / "long.log"
         path.write_bytes(DRIVE.read_bytes() * 100)
         # Whoever runs the tests in the background may have SIGINT ignored.
-        program = ("import candor, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nprint('begun', flush=True)\n"
-                   "try:\n    while True:\n        candor.decode(sys.argv[1:] * 50, %r)\nexcept KeyboardInterrupt:\n    print('interrupted')\n")
+        program = ("import candor, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+                   "try:\n    print('begun', flush=True)\n    while True:\n        candor.decode(sys.argv[1:] * 50, %r)\nexcept KeyboardInterrupt:\n    print('interrupted')\n")
         child = subprocess.Popen([sys.executable, "-c", program % str(DBC), path], stdout=subprocess.PIPE, text=True)
         self.assertEqual(child.stdout.readline(), "begun\n")
         child.send_signal(signal.SIGINT)

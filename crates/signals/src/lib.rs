@@ -57,4 +57,4 @@ pub use error::{EncodeError, NotFound};
 pub use fit::Fit;
 pub use message::{MAX_NESTING, Message};
 pub use scaling::Scaling;
-pub use signal::{Decoded, Selection, Signal, ValueNames, ValueType};
+pub use signal::{Decoded, Selection, Signal, Value, ValueNames, ValueType};

@@ -4,7 +4,7 @@ use candor_time::Nanos;
 use candor_wire::can::frame::FD_LENGTHS;
 use candor_wire::can::{Frame, Id};
 
-use crate::{Decoded, EncodeError, NotFound, Signal};
+use crate::{Decoded, EncodeError, NotFound, Signal, Value};
 
 /// How many selectors may decide about one signal, each selected by the next.
 pub const MAX_NESTING: usize = 8;
@@ -81,23 +81,23 @@ impl Message {
         })
     }
 
-    /// A frame with these physical values, each rounded to the nearest raw one. Every other bit is
+    /// A frame with these values, a physical one rounded to the nearest raw one. Every other bit is
     /// zero.
     ///
     /// # Errors
     /// A signal that the message does not have or that its selector does not select, a value that
     /// does not fit, or a message that is longer than a frame.
-    pub fn encode<'a>(
+    pub fn encode<'a, V: Into<Value>>(
         &self,
-        values: impl IntoIterator<Item = (&'a str, f64)>,
+        values: impl IntoIterator<Item = (&'a str, V)>,
     ) -> Result<Frame, EncodeError> {
         let too_long = || EncodeError::Length { message: self.name.clone(), length: self.length };
         let mut buffer = [0; 64];
         let data = buffer.get_mut(..self.length).ok_or_else(too_long)?;
         let mut given = Vec::new();
-        for (name, physical) in values {
+        for (name, value) in values {
             let signal = self.signal_named(name)?;
-            signal.write(data, physical)?;
+            signal.write(data, value)?;
             given.push(signal);
         }
         for signal in given {

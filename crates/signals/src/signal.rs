@@ -101,6 +101,21 @@ impl ValueNames {
     }
 }
 
+/// A value that a frame is to have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// In the signal's unit.
+    Physical(f64),
+    /// The number in the frame; of a floating-point signal, its bits. Whole numbers of more than 53 bits are exact only so.
+    Raw(i128),
+}
+
+impl From<f64> for Value {
+    fn from(physical: f64) -> Self {
+        Self::Physical(physical)
+    }
+}
+
 /// A signal's value in one frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoded<'a> {
@@ -190,18 +205,26 @@ impl Signal {
         }
     }
 
-    /// Writes the raw value next to a physical one and leaves every other bit as it is.
+    /// Writes a raw value, or the one next to a physical value, and leaves every other bit as it is.
     ///
     /// # Errors
     /// The signal's bits do not hold it, it is no number, or the data is too short; then nothing is
     /// changed.
-    pub fn write(&self, data: &mut [u8], physical: f64) -> Result<(), EncodeError> {
-        let raw = self.raw(physical)?;
+    pub fn write(&self, data: &mut [u8], value: impl Into<Value>) -> Result<(), EncodeError> {
+        let value = value.into();
+        let raw = match value {
+            Value::Physical(physical) => self.raw(physical)?,
+            Value::Raw(raw) => raw,
+        };
         self.field.put(data, raw).map_err(|error| match error {
             PutError::TooShort { need, length } => {
                 EncodeError::TooShort { signal: self.name.clone(), need, length }
             }
             PutError::OutOfRange { min, max, .. } => {
+                let physical = match value {
+                    Value::Physical(physical) => physical,
+                    Value::Raw(raw) => self.scaling.of_float(raw as f64),
+                };
                 self.out_of_range(physical, [self.physical(min), self.physical(max)])
             }
         })
