@@ -11,7 +11,7 @@ use candor_wire::can::Id;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyInt};
+use pyo3::types::{PyBytes, PyDict, PyInt, PyMapping};
 
 use crate::errors::{DatabaseError, EncodeError, os_error};
 
@@ -175,7 +175,7 @@ impl Database {
         &self,
         py: Python<'py>,
         name_or_id: NameOrId,
-        values: &Bound<'py, PyDict>,
+        values: &Bound<'py, PyMapping>,
         strict: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
         self.message(name_or_id, None)?.encode(py, values, strict)
@@ -294,14 +294,14 @@ impl Message {
     fn encode<'py>(
         &self,
         py: Python<'py>,
-        values: &Bound<'py, PyDict>,
+        values: &Bound<'py, PyMapping>,
         strict: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let fail = |text: String| EncodeError::new_err(text);
         let message = self.get()?;
         let mut given = HashMap::new();
         // A list, since what is asked for its value might change the dictionary.
-        for item in values.items() {
+        for item in values.items()? {
             let (name, value): (String, WordOr<Number>) = item.extract()?;
             let signal = message.signal_named(&name).map_err(|error| fail(error.to_string()))?;
             let value = match value {

@@ -7,6 +7,7 @@
 //! | `candor.RecordingError` | a recording is of no known format, damaged, or has no such bus |
 //! | `candor.DatabaseError` | a DBC file cannot be read, describes nothing of a recording, or has no such name |
 //! | `candor.EncodeError` | a value cannot be put into a frame, or one is missing |
+//! | `candor.RulesError` | rules cannot be read, or have no such bus |
 //! | `candor.RecordingWarning` | a recording is cut, or malformed records were passed over |
 
 use std::io;
@@ -35,6 +36,7 @@ create_exception!(
     Error,
     "A value cannot be put into a frame, or one is missing."
 );
+create_exception!(candor, RulesError, Error, "Rules cannot be read, or have no such bus.");
 create_exception!(
     candor,
     RecordingWarning,

@@ -3,23 +3,34 @@
 //! A file for each class; `python/candor/__init__.py` hands them on. Whatever reads a recording releases the lock of the interpreter, and
 //! looks at signals every some milliseconds.
 
+mod bits;
 mod database;
 mod decode;
 mod errors;
 mod input;
 mod recording;
+mod results;
+mod rules;
 mod table;
 
 #[pyo3::pymodule]
 mod _candor {
     #[pymodule_export]
+    use crate::bits::{bus_load, frame_bits};
+    #[pymodule_export]
     use crate::database::{Database, Message, Signal};
     #[pymodule_export]
     use crate::decode::{decode, frames};
     #[pymodule_export]
-    use crate::errors::{DatabaseError, EncodeError, Error, RecordingError, RecordingWarning};
+    use crate::errors::{
+        DatabaseError, EncodeError, Error, RecordingError, RecordingWarning, RulesError,
+    };
     #[pymodule_export]
     use crate::recording::{Frame, Recording, read};
+    #[pymodule_export]
+    use crate::results::{profiles, results};
+    #[pymodule_export]
+    use crate::rules::{Applied, Rules};
     #[pymodule_export]
     use crate::table::Table;
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use candor_recording::{Direction, Recording as Source};
 use candor_wire::can::Kind;
 use candor_wire::can::frame::{BRS, EFF_MASK, ESI};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -25,8 +26,36 @@ pub(crate) struct Frame {
     frame: candor_wire::can::Frame,
 }
 
+impl Frame {
+    pub(crate) fn bus<'a>(&'a self, py: Python<'a>) -> PyResult<&'a str> {
+        self.bus.to_str(py)
+    }
+
+    pub(crate) fn time_ns(&self) -> u64 {
+        self.time_ns
+    }
+
+    pub(crate) fn get(&self) -> &candor_wire::can::Frame {
+        &self.frame
+    }
+
+    /// Another frame on another bus at the same time.
+    pub(crate) fn copy(&self, bus: Py<PyString>, frame: candor_wire::can::Frame) -> Self {
+        Self { time_ns: self.time_ns, bus, direction: None, frame }
+    }
+}
+
 #[pymethods]
 impl Frame {
+    /// A frame as a candump log writes it, such as `123#DEADBEEF`, `123#R`, `18FEF100##1AABB`.
+    #[new]
+    #[pyo3(signature = (text, *, time_ns=0, bus="can0"))]
+    fn new(py: Python<'_>, text: &str, time_ns: u64, bus: &str) -> PyResult<Self> {
+        let frame = text.parse::<candor_wire::can::Frame>();
+        let frame = frame.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Self { time_ns, bus: PyString::intern(py, bus).unbind(), direction: None, frame })
+    }
+
     /// When it was seen, in seconds; `time_ns` is exact.
     #[getter]
     fn time(&self) -> f64 {

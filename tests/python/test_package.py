@@ -267,6 +267,109 @@ class Frames(Folder):
         self.assertEqual(pyarrow.schema(candor.frames(DRIVE)).names, taken.schema.names)
 
 
+class Rules(Folder):
+    RULES = """[bus]
+car = "can0"
+logger = "can1"
+
+[[rule]]
+name = "renamed"
+from = "car"
+to = "logger"
+match = ["0x123"]
+edit = [{ set = { id = "0x321" } }]
+
+[[rule]]
+name = "rare"
+from = "car"
+to = "logger"
+match = ["0x200"]
+rate = "1/s"
+burst = 1
+"""
+
+    def rules(self):
+        return candor.Rules.load(self.file("a.rules.toml", self.RULES))
+
+    def test_rules_are_applied_at_the_times_of_frames(self):
+        rules = self.rules()
+        self.assertEqual(rules.buses, ["car", "logger"])
+        frames = [candor.Frame(text, time_ns=time, bus=bus) for text, time, bus in [
+            ("123#11", 1_000_000_000, "can0"), ("200#01", 1_100_000_000, "car"), ("200#02", 1_900_000_000, "can0"),
+            ("200#03", 2_200_000_000, "can0"), ("123#22", 2_300_000_000, "can7"), ("7FF#", 2_400_000_000, "can0")]]
+        for _ in range(2):
+            applied = rules.apply(iter(frames))
+            self.assertEqual([str(frame) for frame in applied], [
+                "(1.000000000) logger 321#11", "(1.100000000) logger 200#01", "(2.200000000) logger 200#03"])
+            self.assertEqual(applied.foreign, {"can7": 1})
+            counts = {count["rule"]: (count["from"], count["to"], count["handled"], count["stopped"]) for count in applied.counts}
+            self.assertEqual(counts["rare"][:3], ("car", "logger", 2))
+            self.assertEqual(sum(counts["rare"][3].values()), 1)
+        self.assertEqual(len(list(rules.apply(frames, map={"can7": "car"}))), 4)
+        # The same as the program, from a recording.
+        self.assertEqual(len(list(candor.Rules.load(ROOT / "examples/gateway/recording.rules.toml").apply(
+            candor.read(DRIVE), map={"can0": "car"}))), 124)
+
+    def test_rules_are_explained(self):
+        taken, other = self.rules().explain(candor.Frame("123#11", bus="can0"))
+        self.assertEqual(taken, {"rule": "renamed", "bus": "car", "frame": "123#11", "verdict": "taken", "result": "321#11",
+                                 "copies": [("logger", None)]})
+        self.assertEqual((other["rule"], other["verdict"]), ("rare", "no filter"))
+        for words, call in [
+            ("unknown bus `cra`; did you mean `car`?", lambda: self.rules().explain(candor.Frame("123#"), "cra")),
+            ("unknown bus `x`; there are car, logger", lambda: self.rules().apply([], map={"can0": "x"})),
+            ("b.toml:2:7: error", lambda: candor.Rules.load(self.file("b.toml", "[bus]\nbsu = 1\n[[rule]]\n"))),
+        ]:
+            with self.subTest(words), self.assertRaises(candor.RulesError) as caught:
+                call()
+            self.assertIn(words, str(caught.exception))
+        with self.assertRaises(FileNotFoundError):
+            candor.Rules.load("no.toml")
+        with self.assertRaises(TypeError):
+            list(self.rules().apply([1]))
+        with self.assertRaises(ZeroDivisionError):
+            list(self.rules().apply(1 / 0 for _ in range(2)))
+
+
+class Load(Folder):
+    def test_bits_are_those_on_the_wire(self):
+        # ISO 11898-1: 44 bits without data and stuff bits, and 3 of intermission; the worst case is 135 with 8 bytes.
+        for text, bits, worst in [("555#", 47, 55), ("000#0000000000000000", 135, 135), ("2AA#R3", 47, 55)]:
+            frame = candor.Frame(text)
+            self.assertEqual(candor.frame_bits(frame, worst=True), worst)
+            self.assertLessEqual(candor.frame_bits(frame), worst)
+            self.assertGreaterEqual(candor.frame_bits(frame), 47)
+        with self.assertRaises(ValueError):
+            candor.frame_bits(candor.Frame("20000080#0000000000000000"))
+        with self.assertRaises(ValueError):
+            candor.Frame("123#0")
+
+    def test_load_is_bits_over_time(self):
+        log = self.file("a.log", "".join(f"({1 + number / 1000:.6f}) can{number % 2} 123#AA\n" for number in range(2001)))
+        bits = candor.frame_bits(candor.Frame("123#AA"))
+        load = candor.bus_load(log, 500_000)
+        self.assertEqual(set(load), {"can0", "can1"})
+        self.assertEqual(load["can0"]["frames"], 1001)
+        self.assertAlmostEqual(load["can0"]["load"], 100 * bits * 500 / 500_000, places=1)
+        self.assertAlmostEqual(candor.bus_load(log, 250_000, bus="can0")["can0"]["load"], 2 * load["can0"]["load"], places=9)
+        with self.assertRaises(ValueError):
+            candor.bus_load(log, 0)
+
+
+class Results(Folder):
+    def test_results_are_rows(self):
+        folder = self.folder / "out"
+        with self.assertRaises(FileNotFoundError):
+            candor.results(folder)
+        (folder / "results").mkdir(parents=True)
+        with self.assertRaisesRegex(candor.Error, "contains no results; run `candor lab run"):
+            candor.results(folder)
+        path = folder / "results/a.json"
+        path.write_text("{}")
+        with self.assertRaisesRegex(candor.Error, "a.json: this is not a complete result: missing field"):
+            candor.results(folder)
+
+
 class Trouble(Folder):
     def test_errors_name_the_place_and_the_reason(self):
         broken = self.file("broken.log", "(1.0) can0 123#00\n(1.1) can0 123#0\n(1.2) can0 123#00\n")

@@ -42,6 +42,16 @@ impl Table {
         let index = self.buses.iter().position(|bus| bus.name == name)?;
         Some(BusIndex(index as u16))
     }
+
+    /// The bus of that name, else the first one whose port or network interface is called so.
+    #[must_use]
+    pub fn bus_or_interface(&self, name: &str) -> Option<BusIndex> {
+        self.bus(name).or_else(|| {
+            let is_called = |bus: &Bus| bus.port == name || bus.interface() == name;
+            let index = self.buses.iter().position(is_called)?;
+            Some(BusIndex(index as u16))
+        })
+    }
 }
 
 /// A bus of the gateway.

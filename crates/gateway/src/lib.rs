@@ -24,7 +24,7 @@ mod gateway;
 mod lock;
 #[cfg(feature = "daemon")]
 pub mod metrics;
-#[cfg(feature = "daemon")]
+#[cfg(feature = "offline")]
 pub mod offline;
 pub mod plan;
 pub mod plane;

@@ -113,7 +113,7 @@ impl Offline {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "daemon"))]
 mod tests {
     use candor_causes::Cause;
 

@@ -6,6 +6,7 @@
 """
 
 from ._candor import (
+    Applied,
     Database,
     DatabaseError,
     EncodeError,
@@ -15,14 +16,21 @@ from ._candor import (
     Recording,
     RecordingError,
     RecordingWarning,
+    Rules,
+    RulesError,
     Signal,
     Table,
+    bus_load,
     decode,
+    frame_bits,
     frames,
+    profiles,
     read,
+    results,
 )
 
 __all__ = [
+    "Applied",
     "Database",
     "DatabaseError",
     "EncodeError",
@@ -32,9 +40,15 @@ __all__ = [
     "Recording",
     "RecordingError",
     "RecordingWarning",
+    "Rules",
+    "RulesError",
     "Signal",
     "Table",
+    "bus_load",
     "decode",
+    "frame_bits",
     "frames",
+    "profiles",
     "read",
+    "results",
 ]

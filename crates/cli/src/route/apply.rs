@@ -147,11 +147,7 @@ impl Buses {
 
     fn named(&self, name: &str) -> Option<BusIndex> {
         let mapped = self.map.iter().find(|(interface, _)| interface == name);
-        let by_interface = || {
-            let found = self.table.buses.iter().position(|bus| bus.interface() == name)?;
-            u16::try_from(found).ok().map(BusIndex)
-        };
-        mapped.map(|(_, bus)| *bus).or_else(|| self.table.bus(name)).or_else(by_interface)
+        mapped.map(|(_, bus)| *bus).or_else(|| self.table.bus_or_interface(name))
     }
 }
 

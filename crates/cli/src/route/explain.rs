@@ -69,12 +69,7 @@ fn databases(path: &Path) -> BTreeMap<BusIndex, Rc<Database>> {
 }
 
 fn bus(table: &Table, name: &str) -> Result<BusIndex, String> {
-    let by_interface = || {
-        let index =
-            table.buses.iter().position(|bus| bus.port == name || bus.interface() == name)?;
-        u16::try_from(index).ok().map(BusIndex)
-    };
-    table.bus(name).or_else(by_interface).ok_or_else(|| {
+    table.bus_or_interface(name).ok_or_else(|| {
         let names = table.buses.iter().flat_map(|bus| [bus.name.as_str(), bus.port.as_str()]);
         let hint = match did_you_mean(name, names.clone()) {
             Some(meant) => format!("did you mean `{meant}`?"),
