@@ -1,7 +1,5 @@
 //! `candor.frame_bits`, `candor.bus_load`: what frames take of a bus.
 
-use std::path::PathBuf;
-
 use candor_recording::Statistics;
 use candor_wire::can::bits::{length, worst_length};
 use candor_wire::can::{Bitrate, Timing};
@@ -9,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::input::{Input, OneOrMany};
+use crate::input::{Input, Names, Source};
 use crate::recording::Frame;
 
 /// How many bits a frame has on the wire, from its start to the third bit of intermission, stuff bits and check sequence included.
@@ -30,10 +28,10 @@ pub(crate) fn frame_bits(frame: &Frame, worst: bool) -> PyResult<u32> {
 #[pyo3(signature = (paths, bitrate, data_bitrate=None, *, bus=None, skip_malformed=false))]
 pub(crate) fn bus_load<'py>(
     py: Python<'py>,
-    paths: OneOrMany<PathBuf>,
+    paths: Source,
     bitrate: u32,
     data_bitrate: Option<u32>,
-    bus: Option<OneOrMany<String>>,
+    bus: Option<Names>,
     skip_malformed: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let rate = |rate: u32| {

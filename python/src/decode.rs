@@ -1,6 +1,5 @@
 //! `candor.frames` and `candor.decode`: recordings as columns.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use candor_columns::{FrameColumns, Missing, Selection, SignalColumns};
@@ -12,10 +11,10 @@ use pyo3::types::PyDict;
 
 use crate::database::DatabaseOrPath;
 use crate::errors::{DatabaseError, Error, RecordingError};
-use crate::input::{Input, OneOrMany};
+use crate::input::{Input, Names, Source};
 use crate::table::Table;
 
-/// The frames of recordings as columns, in the order of the files.
+/// The frames of recordings as columns, in the order of the files; `paths` may also be an iterable of `Frame`.
 ///
 /// The columns are `time` (UTC, nanoseconds), `bus`, `id`, `is_extended`, `kind` (`data`, `remote`, `fd`, `error`), `dlc`, `brs`, `esi`,
 /// `direction` (`received`, `transmitted`, or missing) and `data`. `bus` keeps those of one or some buses.
@@ -23,8 +22,8 @@ use crate::table::Table;
 #[pyo3(signature = (paths, *, bus=None, skip_malformed=false))]
 pub(crate) fn frames(
     py: Python<'_>,
-    paths: OneOrMany<PathBuf>,
-    bus: Option<OneOrMany<String>>,
+    paths: Source,
+    bus: Option<Names>,
     skip_malformed: bool,
 ) -> PyResult<Table> {
     let input = Input::new(paths, bus, skip_malformed)?;
@@ -39,7 +38,7 @@ pub(crate) fn frames(
 
 /// The signals in recordings as columns: a table for each message that comes.
 ///
-/// `dbc` is a path or a `Database`. `signals` are names or patterns (`Message.Signal`, `Signal`, `Motor.*`, `*Temp*`): only they are decoded,
+/// `paths` are recordings, or an iterable of `Frame`. `dbc` is a path or a `Database`. `signals` are names or patterns (`Message.Signal`, `Signal`, `Motor.*`, `*Temp*`): only they are decoded,
 /// and their messages have a table also if no frame came. `bus` keeps the frames of one or some buses.
 ///
 /// A table has a row for each frame, in the order of the files: `time` (UTC, nanoseconds), `bus`, and a column of physical values for each
@@ -49,10 +48,10 @@ pub(crate) fn frames(
 #[pyo3(signature = (paths, dbc, *, signals=None, bus=None, nan=false, skip_malformed=false))]
 pub(crate) fn decode<'py>(
     py: Python<'py>,
-    paths: OneOrMany<PathBuf>,
+    paths: Source,
     dbc: DatabaseOrPath,
-    signals: Option<OneOrMany<String>>,
-    bus: Option<OneOrMany<String>>,
+    signals: Option<Names>,
+    bus: Option<Names>,
     nan: bool,
     skip_malformed: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
@@ -75,9 +74,12 @@ pub(crate) fn decode<'py>(
     })?;
     remarks.warn(py)?;
     if fit.is_none() {
-        let place = match &input.paths[..] {
-            [one] => one.display().to_string(),
-            many => counted(many.len() as u64, "recording"),
+        let place = match &input.source {
+            Source::Paths(paths) => match &paths[..] {
+                [one] => one.display().to_string(),
+                many => counted(many.len() as u64, "recording"),
+            },
+            Source::Frames(_) => "the iterator".to_owned(),
         };
         return Err(DatabaseError::new_err(fit.words(&database, columns.frames(), &place)));
     }

@@ -4,57 +4,77 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use candor_diagnostics::counted;
-use candor_recording::{Interfaces, Record, Recording, open_file};
-use pyo3::conversion::FromPyObjectOwned;
+use candor_recording::{InterfaceIndex, Interfaces, Record, Recording, open_file};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyIterator, PyString};
 
 use crate::errors::{RecordingError, RecordingWarning, of_recording, os_error};
+use crate::recording::Frame;
 
 /// How many frames are read between two looks at signals, of which Ctrl-C is one: some milliseconds.
 const FRAMES_PER_LOOK: u32 = 1 << 15;
 
-/// What may be given alone or in a list.
-pub(crate) trait Given: for<'py> FromPyObjectOwned<'py> {
-    /// What it is called, with its article.
-    const WHAT: &str;
-}
+/// A name, or an iterable of them.
+pub(crate) struct Names(pub(crate) Vec<String>);
 
-impl Given for PathBuf {
-    const WHAT: &str = "a path";
-}
-
-impl Given for String {
-    const WHAT: &str = "a name";
-}
-
-/// One thing, or an iterable of them.
-pub(crate) struct OneOrMany<T>(pub(crate) Vec<T>);
-
-impl<'py, T: Given> FromPyObject<'_, 'py> for OneOrMany<T> {
+impl<'py> FromPyObject<'_, 'py> for Names {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        if let Ok(one) = object.extract::<T>() {
+        if let Ok(one) = object.extract() {
             return Ok(Self(vec![one]));
         }
         let wrong = |object: &Bound<'py, PyAny>| {
             let kind = object.get_type().name().map_or_else(|_| String::new(), |it| it.to_string());
-            PyTypeError::new_err(format!("expected {} or a list of them, not {kind}", T::WHAT))
+            PyTypeError::new_err(format!("expected a name or a list of names, not {kind}"))
         };
         let items = object.try_iter().map_err(|_| wrong(&object))?;
         let items = items.map(|item| {
             let item = item?;
-            item.extract::<T>().map_err(|_| wrong(&item))
+            item.extract().map_err(|_| wrong(&item))
         });
         Ok(Self(items.collect::<PyResult<_>>()?))
     }
 }
 
-/// Recordings that are read one after the other.
+/// Where frames come from.
+pub(crate) enum Source {
+    /// Recordings, one after the other.
+    Paths(Vec<PathBuf>),
+    /// Frames of Python.
+    Frames(Py<PyIterator>),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Source {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(path) = object.extract::<PathBuf>() {
+            return Ok(Self::Paths(vec![path]));
+        }
+        let wrong = |object: &Bound<'py, PyAny>| {
+            let kind = object.get_type().name().map_or_else(|_| String::new(), |it| it.to_string());
+            PyTypeError::new_err(format!("expected a path, a list of paths, or frames, not {kind}"))
+        };
+        let mut paths = Vec::new();
+        let mut items = object.try_iter().map_err(|_| wrong(&object))?;
+        while let Some(item) = items.next().transpose()? {
+            if paths.is_empty() && item.is_instance_of::<Frame>() {
+                // The first one was taken out of them.
+                let chain = object.py().import("itertools")?.getattr("chain")?;
+                let all = chain.call1(((item,), items))?;
+                return Ok(Self::Frames(all.try_iter()?.unbind()));
+            }
+            paths.push(item.extract().map_err(|_| wrong(&item))?);
+        }
+        Ok(Self::Paths(paths))
+    }
+}
+
+/// What is read, and what of it is wanted.
 pub(crate) struct Input {
-    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) source: Source,
     /// The buses that are wanted; all if there are none.
     buses: Vec<String>,
     skips_malformed: bool,
@@ -99,76 +119,122 @@ pub(crate) fn open(path: &Path, skips_malformed: bool) -> PyResult<Recording> {
 
 impl Input {
     /// Of what Python gives.
-    pub(crate) fn new(
-        paths: OneOrMany<PathBuf>,
-        bus: Option<OneOrMany<String>>,
-        skips_malformed: bool,
-    ) -> PyResult<Self> {
-        if paths.0.is_empty() {
-            return Err(PyValueError::new_err("no recording is given; give a path or more"));
+    pub(crate) fn new(source: Source, bus: Option<Names>, skips_malformed: bool) -> PyResult<Self> {
+        if matches!(&source, Source::Paths(paths) if paths.is_empty()) {
+            let text = "no recording and no frame is given; give a path or more";
+            return Err(PyValueError::new_err(text));
         }
         let buses = bus.map(|buses| buses.0).unwrap_or_default();
-        Ok(Self { paths: paths.0, buses, skips_malformed })
+        Ok(Self { source, buses, skips_malformed })
     }
 
-    /// Hands each frame of the wanted buses to `take`, without the lock of the interpreter.
+    /// Hands each frame of the wanted buses to `take`; from recordings without the lock of the interpreter.
     pub(crate) fn read(
         &self,
         py: Python<'_>,
-        mut take: impl FnMut(&Record, &Interfaces) -> PyResult<()> + Send,
+        take: impl FnMut(&Record, &Interfaces) -> PyResult<()> + Send,
     ) -> PyResult<Remarks> {
-        py.detach(|| {
-            let mut remarks = Remarks::default();
-            let mut found = vec![false; self.buses.len()];
-            let mut others = Vec::new();
-            for path in &self.paths {
-                let mut recording = open(path, self.skips_malformed)?;
-                // By interface: whether it is wanted.
-                let mut wanted = Vec::new();
-                let mut left = FRAMES_PER_LOOK;
-                while let Some(record) = recording.next() {
-                    left -= 1;
-                    if left == 0 {
-                        left = FRAMES_PER_LOOK;
-                        Python::attach(|py| py.check_signals())?;
-                    }
-                    let record = record.map_err(|error| of_recording(&error))?;
-                    let interfaces = recording.interfaces();
-                    while wanted.len() < interfaces.len() {
-                        let index = candor_recording::InterfaceIndex(wanted.len() as u16);
-                        wanted.push(self.wants(interfaces.name(index), &mut found, &mut others));
-                    }
-                    if wanted.get(usize::from(record.interface.0)) == Some(&true) {
-                        take(&record, interfaces)?;
-                    }
-                }
-                remarks.add(&recording);
-            }
-            match self.buses.iter().zip(found).find(|(_, is_found)| !is_found) {
-                Some((bus, _)) => Err(no_bus(bus, &others)),
-                None => Ok(remarks),
-            }
-        })
+        let mut wanted = Wanted { buses: &self.buses, ..Wanted::default() };
+        let remarks = match &self.source {
+            Source::Paths(paths) => py.detach(|| self.read_paths(paths, &mut wanted, take))?,
+            Source::Frames(frames) => read_frames(frames.bind(py).clone(), &mut wanted, take)?,
+        };
+        wanted.all_came()?;
+        Ok(remarks)
     }
 
-    fn wants(&self, bus: &str, found: &mut [bool], others: &mut Vec<String>) -> bool {
-        if self.buses.is_empty() {
-            return true;
+    fn read_paths(
+        &self,
+        paths: &[PathBuf],
+        wanted: &mut Wanted<'_>,
+        mut take: impl FnMut(&Record, &Interfaces) -> PyResult<()>,
+    ) -> PyResult<Remarks> {
+        let mut remarks = Remarks::default();
+        for path in paths {
+            let mut recording = open(path, self.skips_malformed)?;
+            wanted.places.clear();
+            let mut left = FRAMES_PER_LOOK;
+            while let Some(record) = recording.next() {
+                left -= 1;
+                if left == 0 {
+                    left = FRAMES_PER_LOOK;
+                    Python::attach(|py| py.check_signals())?;
+                }
+                let record = record.map_err(|error| of_recording(&error))?;
+                if wanted.takes(record.interface, recording.interfaces()) {
+                    take(&record, recording.interfaces())?;
+                }
+            }
+            remarks.add(&recording);
         }
-        let place = self.buses.iter().position(|wanted| wanted == bus);
-        if let Some(is_found) = place.and_then(|place| found.get_mut(place)) {
-            *is_found = true;
-        } else if !others.iter().any(|other| other == bus) {
-            others.push(bus.to_owned());
-        }
-        place.is_some()
+        Ok(remarks)
     }
 }
 
-fn no_bus(bus: &str, others: &[String]) -> PyErr {
-    let others = match others.len() {
-        0 => String::new(),
-        _ => format!("; others are {}", others.join(", ")),
-    };
-    RecordingError::new_err(format!("no frame is on a bus `{bus}`{others}"))
+fn read_frames(
+    frames: Bound<'_, PyIterator>,
+    wanted: &mut Wanted<'_>,
+    mut take: impl FnMut(&Record, &Interfaces) -> PyResult<()>,
+) -> PyResult<Remarks> {
+    let py = frames.py();
+    let mut interfaces = Interfaces::default();
+    for frame in frames {
+        let frame = frame?.cast_into::<Frame>()?;
+        let record = frame.get().record(py, &mut interfaces)?;
+        if wanted.takes(record.interface, &interfaces) {
+            take(&record, &interfaces)?;
+        }
+    }
+    Ok(Remarks::default())
+}
+
+/// Which buses are wanted, and which of them came.
+#[derive(Default)]
+struct Wanted<'a> {
+    /// All if there are none.
+    buses: &'a [String],
+    came: Vec<bool>,
+    /// Others that came.
+    others: Vec<String>,
+    /// By interface of the recording that is read: whether it is wanted.
+    places: Vec<bool>,
+}
+
+impl Wanted<'_> {
+    #[inline]
+    fn takes(&mut self, interface: InterfaceIndex, interfaces: &Interfaces) -> bool {
+        while self.places.len() < interfaces.len() {
+            let next = InterfaceIndex(self.places.len() as u16);
+            let is_wanted = self.wants(interfaces.name(next));
+            self.places.push(is_wanted);
+        }
+        self.places.get(usize::from(interface.0)) == Some(&true)
+    }
+
+    fn wants(&mut self, bus: &str) -> bool {
+        if self.buses.is_empty() {
+            return true;
+        }
+        self.came.resize(self.buses.len(), false);
+        let place = self.buses.iter().position(|wanted| wanted == bus);
+        if let Some(came) = place.and_then(|place| self.came.get_mut(place)) {
+            *came = true;
+        } else if !self.others.iter().any(|other| other == bus) {
+            self.others.push(bus.to_owned());
+        }
+        place.is_some()
+    }
+
+    /// Refuses a bus that was asked for and did not come.
+    fn all_came(&self) -> PyResult<()> {
+        let came = |place: usize| self.came.get(place) == Some(&true);
+        let Some((_, bus)) = self.buses.iter().enumerate().find(|&(place, _)| !came(place)) else {
+            return Ok(());
+        };
+        let others = match self.others.len() {
+            0 => String::new(),
+            _ => format!("; others are {}", self.others.join(", ")),
+        };
+        Err(RecordingError::new_err(format!("no frame is on a bus `{bus}`{others}")))
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use candor_recording::{Direction, Recording as Source};
+use candor_recording::{Direction, Interfaces, Record, Recording as Source};
 use candor_wire::can::Kind;
 use candor_wire::can::frame::{BRS, EFF_MASK, ESI};
 use pyo3::exceptions::PyValueError;
@@ -37,6 +37,14 @@ impl Frame {
 
     pub(crate) fn get(&self) -> &candor_wire::can::Frame {
         &self.frame
+    }
+
+    /// It as one of a recording with these interfaces.
+    pub(crate) fn record(&self, py: Python<'_>, interfaces: &mut Interfaces) -> PyResult<Record> {
+        let interface = interfaces.intern(self.bus(py)?.as_bytes());
+        let interface = interface.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let Self { time_ns, direction, frame, .. } = *self;
+        Ok(Record { time_ns, interface, direction, frame })
     }
 
     /// Another frame on another bus at the same time.
@@ -220,7 +228,7 @@ impl Recording {
         }
         let bus = buses.get(usize::from(record.interface.0));
         let bus = bus.map_or_else(|| PyString::intern(py, "").unbind(), |bus| bus.clone_ref(py));
-        let candor_recording::Record { time_ns, direction, frame, .. } = record;
+        let Record { time_ns, direction, frame, .. } = record;
         Ok(Some(Frame { time_ns, bus, direction, frame }))
     }
 }

@@ -34,7 +34,7 @@ class _CantoolsDatabase(Protocol):
 '''
 # Arguments and results by how they are generated, in the order in which they are replaced.
 TYPES = [
-    (r"paths: Incomplete", "paths: _Path | Iterable[_Path]"),
+    (r"paths: Incomplete", "paths: _Path | Iterable[_Path] | Iterable[Frame]"),
     (r"(dbc|source): Incomplete", r"\1: Database | _CantoolsDatabase | _Path"),
     (r"(signals|bus): Incomplete \| None", r"\1: str | Iterable[str] | None"),
     (r"name_or_id: Incomplete", "name_or_id: str | int"),

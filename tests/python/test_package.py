@@ -119,6 +119,19 @@ class Decode(Folder):
         self.assertEqual(table["bus"].to_pylist(), ["can0", "can3", "can0"])
         self.assertEqual(table["Page"].to_pylist(), [0, 1, 2])
 
+    def test_frames_of_python_are_as_good_as_recordings(self):
+        with candor.read(DRIVE) as recording:
+            tables = candor.decode(recording, DBC, bus="can0")
+        for name, table in candor.decode(DRIVE, DBC).items():
+            self.assertEqual(pyarrow.table(tables[name]).to_pydict(), pyarrow.table(table).to_pydict())
+        frames = list(candor.read(DRIVE))
+        self.assertEqual(pyarrow.table(candor.frames(frames)), pyarrow.table(candor.frames(DRIVE)))
+        self.assertEqual(candor.bus_load(frames, 500_000), candor.bus_load(DRIVE, 500_000))
+        with self.assertRaisesRegex(TypeError, "'str' object"):
+            candor.frames([frames[0], "a.log"])
+        with self.assertRaisesRegex(candor.DatabaseError, "describes none of the 1 frame of the iterator|does not describe the 1 frame"):
+            candor.decode([candor.Frame("7FF#00")], DBC)
+
     def test_a_database_is_read_once(self):
         database = candor.Database(DBC)
         self.assertIn("EngineSpeed", [message.name for message in database.messages])
@@ -369,6 +382,26 @@ class Results(Folder):
         with self.assertRaisesRegex(candor.Error, "a.json: this is not a complete result: missing field"):
             candor.results(folder)
 
+    def test_results_are_those_of_the_program(self):
+        folder = self.folder / "report"
+        subprocess.run(["candor", "demo", "--out", folder], check=True, capture_output=True)
+        rows = {(row["experiment"], row["metric"]): row for row in pyarrow.table(candor.results(folder)).to_pylist()}
+        written = {}
+        for path in (folder / "results").glob("*.json"):
+            result = json.loads(path.read_text())
+            written.update({(result["experiment"], metric): figures for metric, figures in result["metrics"].items()})
+        self.assertEqual(set(rows), set(written))
+        self.assertGreater(len(rows), 10)
+        for key, figures in written.items():
+            figures.pop("profile")
+            self.assertEqual({name: rows[key][name] for name in figures}, figures)
+        profiles = polars.DataFrame(candor.profiles(folder))
+        results = polars.DataFrame(candor.results(folder))
+        most = profiles.group_by("experiment", "metric").agg(polars.col("frames").max(), polars.col("latency_ns").max())
+        both = most.join(results, on=["experiment", "metric"])
+        self.assertEqual(both["frames"].to_list(), both["count"].to_list())
+        self.assertEqual(both["latency_ns"].cast(polars.Float64).to_list(), both["max_ns"].to_list())
+
 
 class Trouble(Folder):
     def test_errors_name_the_place_and_the_reason(self):
@@ -387,10 +420,10 @@ class Trouble(Folder):
             (candor.RecordingError, "no frame is on a bus `can7`; others are can0", lambda: candor.frames(DRIVE, bus="can7")),
             (candor.RecordingError, "broken.log:2:", lambda: candor.frames(broken)),
             (candor.RecordingError, "not a recording in one of the formats", lambda: candor.read(DBC)),
-            (ValueError, "no recording is given", lambda: candor.decode([], DBC)),
-            (TypeError, "expected a path or a list of them, not int", lambda: candor.frames(3)),
-            (TypeError, "expected a path or a list of them, not float", lambda: candor.frames([DRIVE, 1.5])),
-            (TypeError, "expected a name or a list of them, not int", lambda: candor.frames(DRIVE, bus=0)),
+            (ValueError, "no recording and no frame is given", lambda: candor.decode([], DBC)),
+            (TypeError, "expected a path, a list of paths, or frames, not int", lambda: candor.frames(3)),
+            (TypeError, "expected a path, a list of paths, or frames, not float", lambda: candor.frames([DRIVE, 1.5])),
+            (TypeError, "expected a name or a list of names, not int", lambda: candor.frames(DRIVE, bus=0)),
             (TypeError, "expected a `candor.Database` or the path of a DBC file, not list", lambda: candor.decode(DRIVE, [DBC])),
         ]:
             with self.subTest(words), self.assertRaises(expected) as caught:
