@@ -371,18 +371,18 @@ class Table:
         The units of columns that have one.
         """
 
-def bus_load(paths: _Path | Iterable[_Path], bitrate: int, data_bitrate: int | None = None, *, bus: str | Iterable[str] | None = None, skip_malformed: bool = False) -> dict[str, dict[str, float | None]]:
+def bus_load(paths: _Path | Iterable[_Path] | Iterable[Frame], bitrate: int, data_bitrate: int | None = None, *, bus: str | Iterable[str] | None = None, skip_malformed: bool = False) -> dict[str, dict[str, float | None]]:
     """
     How busy each bus of recordings was at a bit rate in bit/s, by exact bits: a dictionary by bus of `frames`, `rate` (frames/s), `load` (percent),
     and `peak_10ms`, `peak_100ms`, `peak_1s`, the highest load within such a time (percent). What is not known, such as the rate of one
     frame, is `None`. More than 100 % means that the bit rate is not that of the bus.
     """
 
-def decode(paths: _Path | Iterable[_Path], dbc: Database | _CantoolsDatabase | _Path, *, signals: str | Iterable[str] | None = None, bus: str | Iterable[str] | None = None, nan: bool = False, skip_malformed: bool = False) -> dict[str, Table]:
+def decode(paths: _Path | Iterable[_Path] | Iterable[Frame], dbc: Database | _CantoolsDatabase | _Path, *, signals: str | Iterable[str] | None = None, bus: str | Iterable[str] | None = None, nan: bool = False, skip_malformed: bool = False) -> dict[str, Table]:
     """
     The signals in recordings as columns: a table for each message that comes.
 
-    `dbc` is a path or a `Database`. `signals` are names or patterns (`Message.Signal`, `Signal`, `Motor.*`, `*Temp*`): only they are decoded,
+    `paths` are recordings, or an iterable of `Frame`. `dbc` is a path or a `Database`. `signals` are names or patterns (`Message.Signal`, `Signal`, `Motor.*`, `*Temp*`): only they are decoded,
     and their messages have a table also if no frame came. `bus` keeps the frames of one or some buses.
 
     A table has a row for each frame, in the order of the files: `time` (UTC, nanoseconds), `bus`, and a column of physical values for each
@@ -398,9 +398,9 @@ def frame_bits(frame: Frame, *, worst: bool = False) -> int:
     and length has (Davis and others 2007).
     """
 
-def frames(paths: _Path | Iterable[_Path], *, bus: str | Iterable[str] | None = None, skip_malformed: bool = False) -> Table:
+def frames(paths: _Path | Iterable[_Path] | Iterable[Frame], *, bus: str | Iterable[str] | None = None, skip_malformed: bool = False) -> Table:
     """
-    The frames of recordings as columns, in the order of the files.
+    The frames of recordings as columns, in the order of the files; `paths` may also be an iterable of `Frame`.
 
     The columns are `time` (UTC, nanoseconds), `bus`, `id`, `is_extended`, `kind` (`data`, `remote`, `fd`, `error`), `dlc`, `brs`, `esi`,
     `direction` (`received`, `transmitted`, or missing) and `data`. `bus` keeps those of one or some buses.
