@@ -12,8 +12,25 @@ use pyo3::types::{PyIterator, PyString};
 use crate::errors::{RecordingError, RecordingWarning, of_recording, os_error};
 use crate::recording::Frame;
 
-/// How many frames are read between two looks at signals, of which Ctrl-C is one: some milliseconds.
-const FRAMES_PER_LOOK: u32 = 1 << 15;
+/// Looks at signals, of which Ctrl-C is one, once in a while. Python itself looks between its instructions, and a call is one.
+#[derive(Default)]
+pub(crate) struct Interrupts(u32);
+
+impl Interrupts {
+    /// How many frames are read between two looks: some milliseconds.
+    const FRAMES: u32 = 1 << 14;
+
+    /// One frame more was read. The error is that of Ctrl-C, or of what a handler of the program raises.
+    #[inline]
+    pub(crate) fn look(&mut self) -> PyResult<()> {
+        self.0 += 1;
+        if self.0 < Self::FRAMES {
+            return Ok(());
+        }
+        self.0 = 0;
+        Python::attach(|py| py.check_signals())
+    }
+}
 
 /// A name, or an iterable of them.
 pub(crate) struct Names(pub(crate) Vec<String>);
@@ -149,17 +166,12 @@ impl Input {
         wanted: &mut Wanted<'_>,
         mut take: impl FnMut(&Record, &Interfaces) -> PyResult<()>,
     ) -> PyResult<Remarks> {
-        let mut remarks = Remarks::default();
+        let (mut remarks, mut interrupts) = (Remarks::default(), Interrupts::default());
         for path in paths {
             let mut recording = open(path, self.skips_malformed)?;
             wanted.places.clear();
-            let mut left = FRAMES_PER_LOOK;
             while let Some(record) = recording.next() {
-                left -= 1;
-                if left == 0 {
-                    left = FRAMES_PER_LOOK;
-                    Python::attach(|py| py.check_signals())?;
-                }
+                interrupts.look()?;
                 let record = record.map_err(|error| of_recording(&error))?;
                 if wanted.takes(record.interface, recording.interfaces()) {
                     take(&record, recording.interfaces())?;
@@ -177,8 +189,9 @@ fn read_frames(
     mut take: impl FnMut(&Record, &Interfaces) -> PyResult<()>,
 ) -> PyResult<Remarks> {
     let py = frames.py();
-    let mut interfaces = Interfaces::default();
+    let (mut interfaces, mut interrupts) = (Interfaces::default(), Interrupts::default());
     for frame in frames {
+        interrupts.look()?;
         let frame = frame?.cast_into::<Frame>()?;
         let record = frame.get().record(py, &mut interfaces)?;
         if wanted.takes(record.interface, &interfaces) {

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::errors::of_recording;
-use crate::input;
+use crate::input::{self, Interrupts};
 
 /// A frame of a recording.
 #[pyclass(frozen, module = "candor")]
@@ -153,6 +153,7 @@ pub(crate) struct Recording {
     source: Mutex<Option<Source>>,
     /// The names of its interfaces so far.
     buses: Vec<Py<PyString>>,
+    interrupts: Interrupts,
 }
 
 /// Reads the frames of a recording one after the other.
@@ -162,10 +163,8 @@ pub(crate) struct Recording {
 #[pyfunction]
 #[pyo3(signature = (path, *, skip_malformed=false))]
 pub(crate) fn read(path: PathBuf, skip_malformed: bool) -> PyResult<Recording> {
-    Ok(Recording {
-        source: Mutex::new(Some(input::open(&path, skip_malformed)?)),
-        buses: Vec::new(),
-    })
+    let source = Mutex::new(Some(input::open(&path, skip_malformed)?));
+    Ok(Recording { source, buses: Vec::new(), interrupts: Interrupts::default() })
 }
 
 impl Recording {
@@ -213,7 +212,8 @@ impl Recording {
     }
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Frame>> {
-        let Self { source, buses } = self;
+        let Self { source, buses, interrupts } = self;
+        interrupts.look()?;
         let source = source.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(source) = source else {
             return Ok(None);

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyString};
 
 use crate::errors::{RulesError, os_error};
+use crate::input::Interrupts;
 use crate::recording::Frame;
 
 /// Rules of a gateway.
@@ -71,6 +72,7 @@ impl Rules {
             buses,
             foreign: HashMap::new(),
             waiting: Vec::new(),
+            interrupts: Interrupts::default(),
         })
     }
 
@@ -162,6 +164,7 @@ pub(crate) struct Applied {
     foreign: HashMap<String, u64>,
     /// Copies of the latest frame, the next one last.
     waiting: Vec<Frame>,
+    interrupts: Interrupts,
 }
 
 #[pymethods]
@@ -196,6 +199,7 @@ impl Applied {
             if let Some(copy) = self.waiting.pop() {
                 return Ok(Some(copy));
             }
+            self.interrupts.look()?;
             let Some(frame) = self.frames.bind(py).clone().next().transpose()? else {
                 return Ok(None);
             };
