@@ -356,6 +356,7 @@ impl Recording {
     ///
     /// # Errors
     /// As the iterator's.
+    #[inline]
     pub fn next_any(&mut self) -> Option<Result<Entry<'_>, RecordingError>> {
         let found = match self.next_found()? {
             Ok(found) => found,
@@ -365,6 +366,7 @@ impl Recording {
     }
 
     /// What was found last.
+    #[inline]
     pub(crate) fn entry(&self, found: Found) -> Entry<'_> {
         let record = match found {
             Found::Can(record) => AnyRecord::Can(record),
@@ -390,6 +392,7 @@ impl Recording {
         found
     }
 
+    #[inline]
     fn step(&mut self) -> Result<Option<Found>, RecordingError> {
         loop {
             match self.decoder.decode(&self.buffer[self.start..self.end], self.at_end) {

@@ -1,6 +1,7 @@
 //! What a recording says about its buses and links, in one pass.
 
 mod ethernet;
+mod ids;
 mod peak;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use candor_wire::can::{Id, Kind, Timing, bits};
 pub use self::ethernet::{
     EthernetStatistics, LinkStatistics, MAX_STREAMS, Stream, StreamStatistics,
 };
+use self::ids::Ids;
 pub use self::peak::PEAK_WINDOWS_NS;
 use self::peak::Peak;
 use crate::record::{AnyRecord, InterfaceIndex, Packet, Record};
@@ -36,7 +38,7 @@ pub struct Statistics {
     latest_ns: Option<u64>,
     longest_pause: Option<Pause>,
     buses: BTreeMap<InterfaceIndex, BusStatistics>,
-    ids: BTreeMap<(InterfaceIndex, Id), IdStatistics>,
+    ids: Ids,
     ethernet: EthernetStatistics,
 }
 
@@ -105,12 +107,10 @@ impl Statistics {
         if let Some(timing) = self.timing {
             bus.add_to_peaks(time_ns, timing.duration_ns(length));
         }
-        let key = (record.interface, record.frame.id());
-        if self.ids.len() == MAX_IDS && !self.ids.contains_key(&key) {
-            self.unlisted_frames += 1;
-            return;
+        match self.ids.of(record.interface, &record.frame) {
+            Some(id) => id.add(record, length),
+            None => self.unlisted_frames += 1,
         }
-        self.ids.entry(key).or_default().add(record, length);
     }
 
     fn add_time(&mut self, time_ns: u64) {
@@ -189,7 +189,7 @@ impl Statistics {
 
     /// The identifiers of each bus, the highest priority first.
     pub fn ids(&self) -> impl Iterator<Item = (InterfaceIndex, Id, &IdStatistics)> {
-        self.ids.iter().map(|(&(interface, id), statistics)| (interface, id, statistics))
+        self.ids.iter()
     }
 
     /// The part of the time its bus is busy that frames of `id` take, in percent.

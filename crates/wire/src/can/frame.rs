@@ -369,7 +369,10 @@ impl Frame {
 /// The data length code of CAN FD for exactly `len` bytes.
 #[must_use]
 pub const fn fd_dlc(len: usize) -> Option<u8> {
-    let mut dlc = 0;
+    if len <= 8 {
+        return Some(len as u8);
+    }
+    let mut dlc = 9;
     while dlc < FD_LENGTHS.len() {
         if FD_LENGTHS[dlc] as usize == len {
             return Some(dlc as u8);

@@ -199,9 +199,13 @@ fn classical_length(frame: &Frame) -> Length {
         bits = bits << data_bits | u128::from(u64::from_be_bytes(word) >> (64 - data_bits));
         count += data_bits;
     }
-    bits = bits << 15 | u128::from(crc::crc15(bits, count));
+    // Two chains that do not wait for each other: stuff bits before the CRC are counted meanwhile.
+    let crc = crc::crc15(bits);
+    let mut counter = stuff::Counter::new(bits, count);
+    // The 15 bits and the opposite of the last one, which makes no stuff bit.
+    counter.add(&(crc << 1 | !crc & 1).to_be_bytes());
+    let stuff_bits = counter.closed();
     count += 15;
-    let stuff_bits = stuff::count(bits, count);
     Length { nominal: count + stuff_bits + TAIL_BITS, data: 0, stuff_bits }
 }
 
@@ -211,9 +215,12 @@ fn fd_length(frame: &Frame) -> Length {
     let bits = header_bits(frame);
     let data = frame.data();
     // No stuff bit can follow BRS: at most res precedes it as an equal bit.
-    let arbitration =
-        stuff::count(u128::from(bits >> (header.total - header.to_brs)), header.to_brs);
-    let dynamic = stuff::count_open(bits, header.total, data);
+    let to_brs = u128::from(bits >> (header.total - header.to_brs));
+    let arbitration = stuff::Counter::new(to_brs, header.to_brs).closed();
+    let mut counter = stuff::Counter::new(bits.into(), header.total);
+    counter.add(data);
+    // The DLC ends the header.
+    let dynamic = counter.open(data.last().unwrap_or(&frame.dlc()) & 1 != 0);
     fields.split(
         header.to_brs + arbitration,
         header.total - header.to_brs + 8 * data.len() as u32 + fields.crc_field_bits() + dynamic

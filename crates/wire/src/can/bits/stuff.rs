@@ -21,78 +21,64 @@ const fn step(state: State, bit: bool) -> (State, bool) {
     }
 }
 
-/// For each state and byte: the stuff bits (high nibble) and the next state (low nibble). With
-/// `OPEN`, a stuff bit after the last bit of the byte is not counted.
-const fn table<const OPEN: bool>() -> [[u8; 256]; 8] {
-    let mut table = [[0; 256]; 8];
-    let mut state = 0;
-    while state < 8 {
-        let mut byte = 0;
-        while byte < 256 {
-            let (mut next, mut count, mut bit) = (state as State, 0, 8);
-            while bit > 0 {
-                bit -= 1;
-                let (after, stuffed) = step(next, byte >> bit & 1 != 0);
-                next = after;
-                if stuffed && !(OPEN && bit == 0) {
-                    count += 1;
-                }
-            }
-            table[state][byte] = count << 4 | next;
-            byte += 1;
+/// For each state and byte (`state << 8 | byte`): the next state (high byte) and the stuff bits (low byte).
+static TABLE: [u16; 8 << 8] = {
+    let mut table = [0; 8 << 8];
+    let mut index = 0;
+    while index < table.len() {
+        let (mut state, mut count, mut bit) = ((index >> 8) as State, 0, 8);
+        while bit > 0 {
+            bit -= 1;
+            let (after, stuffed) = step(state, index >> bit & 1 != 0);
+            state = after;
+            count += stuffed as u16;
         }
-        state += 1;
+        table[index] = (state as u16) << 8 | count;
+        index += 1;
     }
     table
+};
+
+/// Counts the stuff bits of what is sent, from SOF on.
+#[derive(Clone, Copy)]
+pub(super) struct Counter {
+    /// The last entry of the table.
+    entry: u16,
+    /// The sum of the entries. No frame has more than 255 stuff bits, so their number is the low byte.
+    sum: u32,
 }
 
-static CLOSED: [[u8; 256]; 8] = table::<false>();
-static OPEN: [[u8; 256]; 8] = table::<true>();
-
-#[inline]
-fn look_up(table: &[[u8; 256]; 8], state: State, byte: u8) -> (u32, State) {
-    let entry = table[usize::from(state & 7)][usize::from(byte)];
-    (u32::from(entry >> 4), entry & 0xF)
-}
-
-/// Fills the byte that `count` bits leave incomplete on the left with alternating bits that end
-/// recessive, so that they make no stuff bit and leave the first bit (dominant SOF) alone.
-#[inline]
-const fn padded(bits: u128, count: u32) -> (u128, usize) {
-    (bits | 0x55 << count, count.div_ceil(8) as usize)
-}
-
-/// Stuff bits of the `count` (at most 120) low bits of `bits`, one after the last bit included.
-#[inline]
-pub(super) fn count(bits: u128, count: u32) -> u32 {
-    let (bits, len) = padded(bits, count);
-    let bytes = bits.to_be_bytes();
-    let (mut state, mut total) = (AFTER_RECESSIVE, 0);
-    for &byte in &bytes[16 - len..] {
-        let (stuffed, next) = look_up(&CLOSED, state, byte);
-        total += stuffed;
-        state = next;
+impl Counter {
+    /// After the `count` (at most 120) low bits of `bits`. The byte that they leave incomplete on the left is filled with
+    /// alternating bits that end recessive, so that they make no stuff bit and leave the first bit (dominant SOF) alone.
+    #[inline]
+    pub(super) fn new(bits: u128, count: u32) -> Self {
+        let bytes = (bits | 0x55 << count).to_be_bytes();
+        let mut counter = Self { entry: u16::from(AFTER_RECESSIVE) << 8, sum: 0 };
+        counter.add(&bytes[16 - count.div_ceil(8) as usize..]);
+        counter
     }
-    total
-}
 
-/// Stuff bits of a header of `count` bits followed by `data`, one after the last bit excluded.
-#[inline]
-pub(super) fn count_open(header: u64, count: u32, data: &[u8]) -> u32 {
-    let (header, len) = padded(u128::from(header), count);
-    let header = header.to_be_bytes();
-    let header = &header[16 - len..];
-    let (mut state, mut total) = (AFTER_RECESSIVE, 0);
-    let (all_but_last, last) = match data.split_last() {
-        Some((last, rest)) => ((header, rest), *last),
-        None => ((&header[..len - 1], data), header[len - 1]),
-    };
-    for &byte in all_but_last.0.iter().chain(all_but_last.1) {
-        let (stuffed, next) = look_up(&CLOSED, state, byte);
-        total += stuffed;
-        state = next;
+    /// Eight more bits each.
+    #[inline]
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.entry = TABLE[usize::from(self.entry & 0x700 | u16::from(byte))];
+            self.sum += u32::from(self.entry);
+        }
     }
-    total + look_up(&OPEN, state, last).0
+
+    /// The stuff bits so far, one that follows the last bit included.
+    #[inline]
+    pub(super) const fn closed(self) -> u32 {
+        self.sum & 0xFF
+    }
+
+    /// The same without one that follows the last bit, whose value is given: only a stuff bit leaves the other one.
+    #[inline]
+    pub(super) const fn open(self, last_bit: bool) -> u32 {
+        self.closed() - ((self.entry >> 10 & 1 != 0) != last_bit) as u32
+    }
 }
 
 #[cfg(test)]
@@ -102,6 +88,7 @@ mod tests {
     #[test]
     fn a_stuff_bit_counts_in_the_next_run() {
         // 00000(1)1111(0): the stuff bit is the first of five ones.
+        let count = |bits, count| Counter::new(bits, count).closed();
         assert_eq!(count(0b0_0000_1111, 9), 2);
         assert_eq!(count(0b0000_0111, 8), 1);
         assert_eq!(count(0, 5), 1);
@@ -111,9 +98,10 @@ mod tests {
 
     #[test]
     fn an_open_end_takes_none() {
-        assert_eq!(count_open(0, 5, &[]), 0);
-        assert_eq!(count_open(0b0101_0101, 8, &[0xF8 >> 3]), 0);
-        assert_eq!(count_open(0b0101_0101, 8, &[0x1F]), 0);
-        assert_eq!(count_open(0b0101_0101, 8, &[0x3E]), 1);
+        let open = |bits, count| Counter::new(bits, count).open(bits & 1 != 0);
+        assert_eq!(open(0, 5), 0);
+        assert_eq!(open(0b0101_0101_0001_1111, 16), 0);
+        assert_eq!(open(0b0101_0101_0011_1110, 16), 1);
+        assert_eq!(open(0b0_0000_1111, 9), 1);
     }
 }
