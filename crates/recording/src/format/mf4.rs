@@ -104,12 +104,43 @@ impl PartialOrd for Waiting {
     }
 }
 
+/// Frames that wait, given in order of time. Those that come in this order, as nearly all do, stand in a line, the others in a heap.
+#[derive(Default)]
+struct Window {
+    line: VecDeque<Waiting>,
+    heap: BinaryHeap<Reverse<Waiting>>,
+}
+
+impl Window {
+    fn len(&self) -> usize {
+        self.line.len() + self.heap.len()
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        match self.line.back() {
+            Some(last) if *last > waiting => self.heap.push(Reverse(waiting)),
+            _ => self.line.push_back(waiting),
+        }
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        match (self.line.front(), self.heap.peek()) {
+            (Some(first), Some(Reverse(other))) if other < first => {}
+            (Some(_), _) => return self.line.pop_front(),
+            (None, _) => {}
+        }
+        self.heap.pop().map(|Reverse(waiting)| waiting)
+    }
+}
+
 /// A data group that is being read.
 struct Cursor {
     stream: Stream,
     /// How many bytes name the group of a record.
     id_len: usize,
     groups: Vec<Group>,
+    /// Their record identifiers, together in memory since each record is looked up.
+    record_ids: Vec<u64>,
     /// Its next frame; `None` at its end.
     head: Option<Waiting>,
 }
@@ -131,7 +162,7 @@ struct Mf4Decoder {
     source: Option<Box<dyn Source>>,
     cursors: Vec<Cursor>,
     values: Vec<Values>,
-    waiting: BinaryHeap<Reverse<Waiting>>,
+    waiting: Window,
     channels: Channels,
     start_ns: Option<u64>,
     other: u64,
@@ -241,7 +272,8 @@ impl Mf4Decoder {
                 self.add_values(at, &groups, is_unfinished)?;
                 groups.sort_by_key(|group| group.record_id);
                 let stream = Stream::new(block.link(2), is_unfinished);
-                self.cursors.push(Cursor { stream, id_len, groups, head: None });
+                let record_ids = groups.iter().map(|group| group.record_id).collect();
+                self.cursors.push(Cursor { stream, id_len, groups, record_ids, head: None });
             }
             at = block.link(0);
         }
@@ -280,14 +312,14 @@ impl Mf4Decoder {
     fn next(&mut self, blocks: &mut Blocks) -> Result<Option<Record>, Fault> {
         while self.waiting.len() < WINDOW {
             let heads = self.cursors.iter().enumerate();
-            let heads = heads.filter_map(|(number, cursor)| Some((cursor.head?, number)));
+            let heads = heads.filter_map(|(number, cursor)| Some((cursor.head.as_ref()?, number)));
             let Some((head, number)) = heads.min() else {
                 break;
             };
-            self.waiting.push(Reverse(head));
+            self.waiting.push(*head);
             self.refill_from(blocks, number)?;
         }
-        let Some(Reverse(waiting)) = self.waiting.pop() else {
+        let Some(waiting) = self.waiting.pop() else {
             return Ok(None);
         };
         self.frames += 1;
@@ -435,7 +467,7 @@ impl Cursor {
         let mut id = [0; 8];
         id[..id_len].copy_from_slice(bytes);
         let id = u64::from_le_bytes(id);
-        match self.groups.binary_search_by_key(&id, |group| group.record_id) {
+        match self.record_ids.binary_search(&id) {
             Ok(index) => Ok(Some(index)),
             Err(_) => {
                 let at = self.stream.at();

@@ -445,3 +445,29 @@ proptest! {
         file.read();
     }
 }
+
+proptest::proptest! {
+    /// What comes out of a window is what a heap alone gives, whether times run on or not.
+    #[test]
+    fn a_window_gives_frames_in_order_of_time(
+        drawn in proptest::collection::vec((0..40_u64, proptest::bool::ANY, proptest::bool::ANY), 0..300),
+    ) {
+        let (mut window, mut heap) = (Window::default(), BinaryHeap::new());
+        for (number, (time_ns, runs_on, is_taken)) in (0..).zip(drawn) {
+            let time_ns = if runs_on { time_ns / 8 + number } else { time_ns };
+            let raw = Group::default().raw(&[]);
+            let direction = crate::Direction::Received;
+            let waiting = Waiting { time_ns, number, at: 0, interface: InterfaceIndex(0), direction, raw };
+            window.push(waiting);
+            heap.push(Reverse(waiting));
+            proptest::prop_assert_eq!(window.len(), heap.len());
+            if is_taken {
+                proptest::prop_assert!(window.pop() == heap.pop().map(|Reverse(waiting)| waiting));
+            }
+        }
+        while let Some(Reverse(expected)) = heap.pop() {
+            proptest::prop_assert!(window.pop() == Some(expected));
+        }
+        proptest::prop_assert!(window.pop().is_none());
+    }
+}
