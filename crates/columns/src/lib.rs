@@ -37,10 +37,9 @@
 
 mod frames;
 mod rows;
-mod select;
 mod signals;
 
+pub use candor_signals::Wanted as Selection;
 pub use frames::FrameColumns;
 pub use rows::{AddError, Rows, TIME_ZONE, Table};
-pub use select::Selection;
 pub use signals::{Missing, SignalColumns};

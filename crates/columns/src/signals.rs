@@ -7,11 +7,10 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use candor_recording::{Interfaces, Record};
-use candor_signals::{Database, Message, Signal};
+use candor_signals::{Database, Message, Signal, Wanted as Selection};
 use candor_wire::can::{Id, Kind};
 
 use crate::rows::{AddError, Buses, Rows, Table};
-use crate::select::Selection;
 
 /// What stands for a signal that a frame does not have: one that its selector does not select, or that lies behind the end of
 /// its data.
@@ -104,10 +103,8 @@ impl SignalColumns {
         table.rows.add(record, bus)?;
         let data = frame.data();
         for column in &mut table.columns {
-            let value = message.signals.get(column.signal).and_then(|signal| {
-                let is_there = signal.selection.is_none() || message.is_selected(signal, data);
-                if is_there { signal.read(data) } else { None }
-            });
+            let signal = message.signals.get(column.signal);
+            let value = signal.and_then(|signal| message.read(signal, data));
             column.add(value.map(|decoded| decoded.physical), self.missing);
         }
         Ok(())

@@ -26,11 +26,11 @@ pub(crate) struct DecodeArgs {
     /// The DBC file that describes the frames
     #[arg(long, value_name = "DBC")]
     dbc: PathBuf,
-    /// Show only messages of this name (may be repeated)
+    /// Show only messages of this name or pattern (`*`, `?`; may be repeated)
     #[arg(long, value_name = "NAME")]
     message: Vec<String>,
-    /// Show only this signal (Signal or Message.Signal) and the messages that contain it (may be
-    /// repeated)
+    /// Show only this signal (Signal or Message.Signal, with `*` and `?` as patterns) and the messages that contain it
+    /// (may be repeated)
     #[arg(long, value_name = "NAME")]
     signal: Vec<String>,
     /// Print JSON Lines: one object of type "frame" for each frame
