@@ -4,6 +4,7 @@
 //! | item | what it is |
 //! |---|---|
 //! | [`SignalColumns`] | takes frames, gives a [`Table`] per message: a row per frame, a column per signal |
+//! | [`LongColumns`] | takes frames, gives batches of a row per value |
 //! | [`FrameColumns`] | takes frames, gives their parts as columns |
 //! | [`Selection`] | which signals are wanted, by patterns of names |
 //!
@@ -36,10 +37,12 @@
 //! Every table begins with the columns of [`Rows`]: when, and on which bus.
 
 mod frames;
+mod long;
 mod rows;
 mod signals;
 
 pub use candor_signals::Wanted as Selection;
 pub use frames::FrameColumns;
+pub use long::LongColumns;
 pub use rows::{AddError, Rows, TIME_ZONE, Table};
 pub use signals::{Missing, SignalColumns};
