@@ -43,7 +43,7 @@ use crate::rows::{AddError, Buses, Rows, take_first};
 ///         batches.push(batch);
 ///     }
 /// }
-/// batches.push(columns.finish()?);
+/// batches.push(columns.take_rest()?);
 /// assert_eq!(batches[0].num_rows(), 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -152,11 +152,11 @@ impl LongColumns {
         is_full.then(|| self.take(Self::MAX_ROWS)).transpose()
     }
 
-    /// All other rows, perhaps none.
+    /// All rows that were not taken, perhaps none.
     ///
     /// # Errors
     /// None that is known: Arrow checks that columns are those of the schema.
-    pub fn finish(mut self) -> Result<RecordBatch, ArrowError> {
+    pub fn take_rest(&mut self) -> Result<RecordBatch, ArrowError> {
         self.take(self.values.len())
     }
 
@@ -280,7 +280,7 @@ BO_ 2 Other: 1 A
                     batches.push(batch);
                 }
             }
-            let last = columns.finish().unwrap();
+            let last = columns.take_rest().unwrap();
             prop_assert!(last.num_rows() < LongColumns::MAX_ROWS);
             let rows: Vec<_> = batches.iter().chain([&last]).flat_map(rows_of).collect();
             prop_assert!(rows == expected);
