@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use candor_columns::{FrameColumns, Missing, Selection, SignalColumns};
+use candor_columns::{FrameColumns, Missing, SignalColumns};
 use candor_diagnostics::counted;
-use candor_signals::Fit;
+use candor_signals::{Fit, Wanted};
 use candor_wire::can::Kind;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -57,13 +57,13 @@ pub(crate) fn decode<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let DatabaseOrPath(database) = dbc;
     let input = Input::new(paths, bus, skip_malformed)?;
-    let selection = match signals {
-        None => Selection::all(&database),
-        Some(patterns) => Selection::new(&database, &patterns.0)
+    let wanted = match signals {
+        None => Wanted::all(&database),
+        Some(patterns) => Wanted::new(&database, &patterns.0)
             .map_err(|error| DatabaseError::new_err(error.to_string()))?,
     };
     let missing = if nan { Missing::Nan } else { Missing::Null };
-    let mut columns = SignalColumns::new(Arc::clone(&database), &selection, missing);
+    let mut columns = SignalColumns::new(Arc::clone(&database), &wanted, missing);
     let mut fit = Fit::default();
     let remarks = input.read(py, |record, interfaces| {
         let frame = &record.frame;

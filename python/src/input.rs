@@ -151,7 +151,7 @@ impl Input {
         py: Python<'_>,
         take: impl FnMut(&Record, &Interfaces) -> PyResult<()> + Send,
     ) -> PyResult<Remarks> {
-        let mut wanted = Wanted { buses: &self.buses, ..Wanted::default() };
+        let mut wanted = WantedBuses { buses: &self.buses, ..WantedBuses::default() };
         let remarks = match &self.source {
             Source::Paths(paths) => py.detach(|| self.read_paths(paths, &mut wanted, take))?,
             Source::Frames(frames) => read_frames(frames.bind(py).clone(), &mut wanted, take)?,
@@ -163,7 +163,7 @@ impl Input {
     fn read_paths(
         &self,
         paths: &[PathBuf],
-        wanted: &mut Wanted<'_>,
+        wanted: &mut WantedBuses<'_>,
         mut take: impl FnMut(&Record, &Interfaces) -> PyResult<()>,
     ) -> PyResult<Remarks> {
         let (mut remarks, mut interrupts) = (Remarks::default(), Interrupts::default());
@@ -185,7 +185,7 @@ impl Input {
 
 fn read_frames(
     frames: Bound<'_, PyIterator>,
-    wanted: &mut Wanted<'_>,
+    wanted: &mut WantedBuses<'_>,
     mut take: impl FnMut(&Record, &Interfaces) -> PyResult<()>,
 ) -> PyResult<Remarks> {
     let py = frames.py();
@@ -203,7 +203,7 @@ fn read_frames(
 
 /// Which buses are wanted, and which of them came.
 #[derive(Default)]
-struct Wanted<'a> {
+struct WantedBuses<'a> {
     /// All if there are none.
     buses: &'a [String],
     came: Vec<bool>,
@@ -213,7 +213,7 @@ struct Wanted<'a> {
     places: Vec<bool>,
 }
 
-impl Wanted<'_> {
+impl WantedBuses<'_> {
     #[inline]
     fn takes(&mut self, interface: InterfaceIndex, interfaces: &Interfaces) -> bool {
         while self.places.len() < interfaces.len() {

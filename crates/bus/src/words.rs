@@ -1,62 +1,49 @@
 //! Frames and signals by their names in a DBC file: shown, selected, and made.
 
-use candor_signals::{Database, Decoded, Message, NotFound};
+use std::sync::Arc;
+
+use candor_signals::{Database, Decoded, Message, NotFound, Wanted};
 use candor_wire::can::Frame;
 
 /// A database, and what of it is of interest.
 #[derive(Debug)]
 pub struct View {
-    database: Database,
-    /// Names of messages, or of signals with their messages; nothing: everything.
-    messages: Vec<String>,
-    signals: Vec<(String, String)>,
+    database: Arc<Database>,
+    wanted: Wanted,
 }
 
 impl View {
-    /// All messages with one of these names, and those that have one of these signals, of which
-    /// only the named signals are shown. A signal is `Message.Signal`, or `Signal` for all messages
-    /// that have one of that name. No names: everything, known or not.
+    /// All messages that one of these patterns means, and those that have a signal that one of these patterns means, of
+    /// which only such signals are shown. No patterns: everything, known or not. [`Wanted`] has how they are written.
     ///
     /// # Errors
-    /// A name that is not in the database.
+    /// A pattern that means nothing in the database.
     pub fn new(
-        database: Database,
+        database: impl Into<Arc<Database>>,
         messages: &[String],
         signals: &[String],
     ) -> Result<Self, NotFound> {
-        for name in messages {
-            database.message_named(name)?;
-        }
-        let mut found = Vec::new();
-        for name in signals {
-            if name.contains('.') {
-                let (message, signal) = database.signal_named(name)?;
-                found.push((message.name.clone(), signal.name.clone()));
-                continue;
-            }
-            let before = found.len();
-            for message in database.messages() {
-                if message.signal_named(name).is_ok() {
-                    found.push((message.name.clone(), name.clone()));
-                }
-            }
-            if found.len() == before {
-                return Err(not_found(&database, name));
-            }
-        }
-        Ok(Self { database, messages: messages.to_vec(), signals: found })
+        let database = database.into();
+        let wanted = Wanted::with_messages(&database, messages, signals)?;
+        Ok(Self { database, wanted })
     }
 
     /// The database.
     #[must_use]
-    pub const fn database(&self) -> &Database {
+    pub const fn database(&self) -> &Arc<Database> {
         &self.database
+    }
+
+    /// What of it is of interest.
+    #[must_use]
+    pub const fn wanted(&self) -> &Wanted {
+        &self.wanted
     }
 
     /// Whether every frame is of interest.
     #[must_use]
-    pub fn is_everything(&self) -> bool {
-        self.messages.is_empty() && self.signals.is_empty()
+    pub const fn is_everything(&self) -> bool {
+        self.wanted.is_all()
     }
 
     /// Whether a frame is of interest.
@@ -65,13 +52,9 @@ impl View {
         if self.is_everything() {
             return true;
         }
-        let Some(message) = self.database.message_of(frame) else { return false };
-        self.is_named(message)
-            || self.values(message, frame).next().is_some() && !self.signals.is_empty()
-    }
-
-    fn is_named(&self, message: &Message) -> bool {
-        self.messages.contains(&message.name)
+        let is_named = |place| self.wanted.is_named(place);
+        self.database.position_of(frame).is_some_and(is_named)
+            || self.decode(frame).next().is_some()
     }
 
     /// The message that a frame is, if it is known.
@@ -80,25 +63,16 @@ impl View {
         self.database.message_of(frame)
     }
 
-    /// The signals of interest in a frame.
-    pub fn values<'a>(
-        &'a self,
-        message: &'a Message,
-        frame: &'a Frame,
-    ) -> impl Iterator<Item = Decoded<'a>> {
-        let shows_all = self.signals.is_empty() || self.is_named(message);
-        message.decode(frame).filter(move |decoded| {
-            let is_wanted =
-                |(of, name): &(String, String)| *of == message.name && *name == decoded.signal.name;
-            shows_all || self.signals.iter().any(is_wanted)
-        })
-    }
-
-    /// The same of the message that the frame is; none if it is not known.
-    #[must_use]
-    pub fn decode<'a>(&'a self, frame: &'a Frame) -> Vec<Decoded<'a>> {
-        let message = self.message(frame);
-        message.map_or_else(Vec::new, |message| self.values(message, frame).collect())
+    /// The signals of interest in a frame; none if it is not known.
+    pub fn decode<'a>(&'a self, frame: &'a Frame) -> impl Iterator<Item = Decoded<'a>> {
+        let place = self.database.position_of(frame);
+        let wanted = place.map_or(&[][..], |place| self.wanted.of(place));
+        let message = place.and_then(|place| self.database.messages().get(place));
+        let signal = move |&place: &usize| {
+            let message = message?;
+            message.read(message.signals.get(place)?, frame.data())
+        };
+        wanted.iter().filter_map(signal)
     }
 
     /// A frame in words, such as `EngineData: EngineSpeed 1200 rpm, Gear first`; `None` if it is
@@ -106,21 +80,8 @@ impl View {
     #[must_use]
     pub fn describe(&self, frame: &Frame) -> Option<String> {
         let message = self.message(frame)?;
-        let values: Vec<_> = self.decode(frame).iter().map(show_value).collect();
+        let values: Vec<_> = self.decode(frame).map(|decoded| show_value(&decoded)).collect();
         Some(format!("{}: {}", message.name, values.join(", ")))
-    }
-}
-
-/// Says that no message has such a signal, in the words of the database.
-fn not_found(database: &Database, name: &str) -> NotFound {
-    NotFound {
-        kind: "signal",
-        name: name.to_owned(),
-        place: database.name().to_owned(),
-        suggestion: database
-            .messages()
-            .iter()
-            .find_map(|message| message.signal_named(name).err()?.suggestion),
     }
 }
 
@@ -249,7 +210,11 @@ mod tests {
                 &["Voltage"],
                 [Some("Motor: Voltage 13.7 V"), Some("Body: Voltage 13.7 V"), None],
             ),
-            (&["Body"], &["Gear"], [Some("Motor: Gear first"), Some("Body: Voltage 13.7 V"), None]),
+            (
+                &["B*"],
+                &["M?tor.G*"],
+                [Some("Motor: Gear first"), Some("Body: Voltage 13.7 V"), None],
+            ),
         ] {
             let view = view(messages, signals).unwrap();
             for (frame, expected) in [motor, body, other].iter().zip(expected) {

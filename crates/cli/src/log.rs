@@ -59,11 +59,11 @@ pub(crate) enum LogCommand {
     ///
     /// Example: candor log diff gateway.blf tester.log
     Diff(diff::DiffArgs),
-    /// Decode the signals in a recording with a DBC file
+    /// Decode the signals in recordings with a DBC file
     ///
     /// Exits with 1 if the DBC file describes none of the frames.
     ///
-    /// Example: candor log decode drive.log --dbc car.dbc
+    /// Example: candor log decode drive.log --dbc car.dbc --signal '*Temp*' --format csv
     Decode(decode::DecodeArgs),
 }
 
@@ -297,6 +297,14 @@ impl InputArgs {
         let recording = candor_recording::open(file, self.from)
             .map_err(|error| FileKind::Recording.mix_up(file).unwrap_or_else(|| explain(error)))?;
         Ok(recording.skip_malformed(self.skip_malformed).can_udp(self.can_udp.can_udp))
+    }
+}
+
+/// Refuses to read standard input twice.
+fn at_most_one_stdin(files: &[PathBuf]) -> Result<(), String> {
+    match files.iter().filter(|file| file.as_os_str() == "-").count() {
+        0 | 1 => Ok(()),
+        _ => Err("only one recording can be standard input (-); name files for the others".into()),
     }
 }
 

@@ -539,6 +539,105 @@ fn decode_prints_json_lines() {
 }
 
 #[test]
+fn decode_writes_a_row_of_csv_per_value() {
+    let (folder, dbc) = dbc();
+    let dbc_text = DBC.replace("\"rpm\"", "\"1/min, \u{b0}\"");
+    fs::write(&dbc, dbc_text).unwrap();
+    let second = folder.path().join("second.log").display().to_string();
+    let log = "(2.5) vcan0 123#0FA0\n(2.6) can0 123#R\n(2.7) can0 20000004#0020000000009000\n";
+    fs::write(&second, log).unwrap();
+    let decode = |arguments: &[&str]| {
+        let command = ["decode", "-", &second, "--dbc", &dbc, "--format", "csv"];
+        success(&[&command, arguments].concat(), DRIVE)
+    };
+    let (stdout, stderr) = decode(&[]);
+    let expected = "\
+time,bus,message,signal,value,unit
+1.000000000,can0,Motor,Speed,1000.25,\"1/min, \u{b0}\"
+1.000000000,can0,Motor,Gear,1,
+1.000000000,can0,Motor,Torque,100,Nm
+1.020000000,can0,Motor,Speed,0,\"1/min, \u{b0}\"
+1.020000000,can0,Motor,Gear,2,
+1.020000000,can0,Motor,Torque,NaN,Nm
+1.030000000,can0,Motor,Speed,0,\"1/min, \u{b0}\"
+1.030000000,can0,Motor,Gear,-1,
+2.500000000,vcan0,Motor,Speed,1000,\"1/min, \u{b0}\"
+";
+    assert_eq!(stdout, expected);
+    let expected = "7 frames of 2 recordings: 5 described by the DBC file, 9 values\n";
+    assert_eq!(stderr, expected);
+    for (arguments, kept) in [
+        (&["--signal", "*e?r"][..], &["Gear"][..]),
+        (&["--signal", "M*.Torque", "--signal", "Gear"], &["Gear", "Torque"]),
+        (&["--message", "?otor", "--signal", "Gear"], &["Speed", "Gear", "Torque"]),
+    ] {
+        let is_kept = |line: &&str| kept.iter().any(|name| line.contains(&format!(",{name},")));
+        let expected: Vec<_> = stdout.lines().filter(is_kept).collect();
+        let (rows, _) = decode(arguments);
+        assert_eq!(rows.lines().skip(1).collect::<Vec<_>>(), expected, "{arguments:?}");
+    }
+}
+
+#[test]
+fn decode_takes_several_files_and_patterns() {
+    let (folder, dbc) = dbc();
+    let second = folder.path().join("second.log").display().to_string();
+    fs::write(&second, "(2.5) can0 123#0FA0\n").unwrap();
+    let (stdout, stderr) = success(
+        &["decode", "-", &second, "--dbc", &dbc, "--signal", "Sp*", "--format", "table"],
+        DRIVE,
+    );
+    let expected = "\
+(0000000001.000000) can0 123#0FA1010000C84200 R
+  Speed 1000.25 rpm
+(0000000001.020000) can0 123#0000020000C07F00
+  Speed 0 rpm
+(0000000001.030000) can0 123#00000F
+  Speed 0 rpm
+(0000000002.500000) can0 123#0FA0
+  Speed 1000 rpm
+";
+    assert_eq!(stdout, expected);
+    assert_eq!(stderr, "5 frames of 2 recordings: 4 described by the DBC file, 4 shown\n");
+    let decode = |format| success(&["decode", "-", "--dbc", &dbc, format], DRIVE);
+    assert_eq!(decode("--json"), decode("--format=json"));
+    // What comes before an error is shown.
+    fs::write(&second, "(2.5) can0 nothing\n").unwrap();
+    let output = candor(&["decode", "-", &second, "--dbc", &dbc, "--format", "csv"], DRIVE);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stdout).lines().count(), 9);
+    // No frame of any.
+    fs::write(&second, "(2.5) can0 124#\n").unwrap();
+    let output = candor(&["decode", &second, &second, "--dbc", &dbc, "--format", "csv"], "");
+    let expected = format!(
+        "2 frames of 2 recordings: 0 described by the DBC file, 0 values\n\
+         {dbc} describes none of the 2 frames of 2 recordings (identifier 0x124); give the DBC file of this bus\n"
+    );
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), expected));
+    assert_eq!(text(&output.stdout), "time,bus,message,signal,value,unit\n");
+}
+
+#[test]
+fn a_closed_pipe_does_not_stop_decode_with_an_error() {
+    let (folder, dbc) = dbc();
+    let file = folder.path().join("long.log");
+    fs::write(&file, DRIVE.repeat(5_000)).unwrap();
+    for format in ["table", "json", "csv"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_candor"))
+            .args(["log", "decode"])
+            .arg(&file)
+            .args(["--dbc", &dbc, "--format", format])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    }
+}
+
+#[test]
 fn decode_tells_what_is_wrong() {
     let (folder, dbc) = dbc();
     let stderr = failure(&["decode", "-", "--dbc", "no.dbc"], DRIVE);
@@ -548,6 +647,24 @@ fn decode_tells_what_is_wrong() {
         stderr,
         format!("candor: no message of {dbc} is called `Moter`; did you mean `Motor`?\n")
     );
+    for (arguments, expected) in [
+        (
+            &["--json", "--format", "csv"][..],
+            "--json and --format name two formats; leave one of them out",
+        ),
+        (&["-"], "only one recording can be standard input (-); name files for the others"),
+        #[cfg(not(feature = "arrow"))]
+        (
+            &["--format", "arrow"],
+            "--format arrow: this build has no Arrow; build it with the feature `arrow`: cargo build --release --features \
+             arrow",
+        ),
+    ] {
+        let stderr = failure(&[&["decode", "-", "--dbc", &dbc], arguments].concat(), DRIVE);
+        assert_eq!(stderr, format!("candor: {expected}\n"));
+    }
+    let stderr = failure(&["decode", "-", "--dbc", &dbc, "--signal", "Motor.Torq*e?"], DRIVE);
+    assert!(stderr.contains("no signal of `Motor` is called `Torq*e?`"), "{stderr}");
     let broken = folder.path().join("broken.dbc").display().to_string();
     fs::write(&broken, DBC.replace(": 8", " 8")).unwrap();
     let stderr = failure(&["decode", "-", "--dbc", &broken], DRIVE);

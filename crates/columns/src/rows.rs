@@ -1,7 +1,7 @@
 //! [`Rows`]: the columns that every table begins with.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, mem};
 
 use arrow_array::types::Int16Type;
 use arrow_array::{
@@ -99,11 +99,25 @@ impl Rows {
         Ok(())
     }
 
+    /// Takes the first of them.
+    pub(crate) fn take(&mut self, count: usize) -> Self {
+        Self {
+            times: take_first(&mut self.times, count),
+            buses: take_first(&mut self.buses, count),
+        }
+    }
+
     pub(crate) fn finish(self, buses: &Buses) -> Result<[ArrayRef; 2], ArrowError> {
         let times = TimestampNanosecondArray::from(self.times).with_timezone(TIME_ZONE);
         let names = buses.0.iter().map(|(_, name)| name);
         Ok([Arc::new(times), dictionary(self.buses, names)?])
     }
+}
+
+/// Takes the first of the items.
+pub(crate) fn take_first<T>(items: &mut Vec<T>, count: usize) -> Vec<T> {
+    let rest = items.split_off(count.min(items.len()));
+    mem::replace(items, rest)
 }
 
 /// The type of columns of few different words.

@@ -7,11 +7,10 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use candor_recording::{Interfaces, Record};
-use candor_signals::{Database, Message, Signal};
+use candor_signals::{Database, Message, Signal, Wanted};
 use candor_wire::can::{Id, Kind};
 
 use crate::rows::{AddError, Buses, Rows, Table};
-use crate::select::Selection;
 
 /// What stands for a signal that a frame does not have: one that its selector does not select, or that lies behind the end of
 /// its data.
@@ -65,15 +64,15 @@ struct Column {
 impl SignalColumns {
     /// For the wanted signals of a database.
     #[must_use]
-    pub fn new(database: Arc<Database>, selection: &Selection, missing: Missing) -> Self {
+    pub fn new(database: Arc<Database>, wanted: &Wanted, missing: Missing) -> Self {
         let columns = |(number, _): (usize, &Message)| {
             let column = |&signal: &usize| Column {
                 signal,
                 values: Vec::new(),
                 there: NullBufferBuilder::new(0),
             };
-            let columns: Vec<_> = selection.of(number).iter().map(column).collect();
-            let is_asked_for = selection.is_asked_for(number);
+            let columns: Vec<_> = wanted.of(number).iter().map(column).collect();
+            let is_asked_for = wanted.is_asked_for(number);
             (!columns.is_empty()).then(|| Columns { is_asked_for, rows: Rows::default(), columns })
         };
         let tables = database.messages().iter().enumerate().map(columns).collect();
@@ -104,10 +103,8 @@ impl SignalColumns {
         table.rows.add(record, bus)?;
         let data = frame.data();
         for column in &mut table.columns {
-            let value = message.signals.get(column.signal).and_then(|signal| {
-                let is_there = signal.selection.is_none() || message.is_selected(signal, data);
-                if is_there { signal.read(data) } else { None }
-            });
+            let signal = message.signals.get(column.signal);
+            let value = signal.and_then(|signal| message.read(signal, data));
             column.add(value.map(|decoded| decoded.physical), self.missing);
         }
         Ok(())
@@ -253,7 +250,7 @@ BO_ 2 Other: 1 A
             let mut interfaces = Interfaces::default();
             interfaces.intern(b"can0").unwrap();
             let mut columns =
-                SignalColumns::new(database.clone(), &Selection::all(&database), missing);
+                SignalColumns::new(database.clone(), &Wanted::all(&database), missing);
             let frames: Vec<_> = sent
                 .iter()
                 .map(|(id, data)| format!("{id:03X}#{}", hex(data)).parse::<Frame>().unwrap())
@@ -298,8 +295,8 @@ BO_ 2 Other: 1 A
     #[test]
     fn a_time_that_no_column_holds_is_told() {
         let database = Database::parse("t.dbc", PAGES.as_bytes(), &Findings::new()).unwrap();
-        let selection = Selection::all(&database);
-        let mut columns = SignalColumns::new(Arc::new(database), &selection, Missing::Null);
+        let wanted = Wanted::all(&database);
+        let mut columns = SignalColumns::new(Arc::new(database), &wanted, Missing::Null);
         let mut interfaces = Interfaces::default();
         interfaces.intern(b"can0").unwrap();
         let frame = "001#00".parse().unwrap();

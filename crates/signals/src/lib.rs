@@ -5,6 +5,7 @@
 //! | [`Database`] | a DBC file: its messages, by identifier and by name |
 //! | [`Message`] | a frame's layout: its signals, decoded without an allocation, and encoded |
 //! | [`Signal`] | a number in a frame: its field, scale, offset, unit and names of values |
+//! | [`Wanted`] | which signals are wanted, by patterns of names |
 //! | [`Fit`] | whether the frames that come are those of a database |
 //! | [`NotFound`], [`EncodeError`] | names that do not exist, values that do not fit |
 //!
@@ -50,6 +51,7 @@ mod fit;
 mod message;
 mod scaling;
 mod signal;
+mod wanted;
 
 pub use database::Database;
 pub use dbc::{MAX_BYTES, MAX_MESSAGES, MAX_SIGNALS};
@@ -58,3 +60,4 @@ pub use fit::Fit;
 pub use message::{MAX_NESTING, Message};
 pub use scaling::Scaling;
 pub use signal::{Decoded, Selection, Signal, Value, ValueNames, ValueType};
+pub use wanted::Wanted;

@@ -44,10 +44,15 @@ impl Message {
     /// The same from the data of a frame.
     #[inline]
     pub fn decode_data<'a>(&'a self, data: &'a [u8]) -> impl Iterator<Item = Decoded<'a>> {
-        self.signals.iter().filter_map(move |signal| {
-            let is_there = signal.selection.is_none() || self.is_selected(signal, data);
-            if is_there { signal.read(data) } else { None }
-        })
+        self.signals.iter().filter_map(move |signal| self.read(signal, data))
+    }
+
+    /// One of its signals from the data of a frame; `None` if it is not selected or the data end before it.
+    #[inline]
+    #[must_use]
+    pub fn read<'a>(&self, signal: &'a Signal, data: &[u8]) -> Option<Decoded<'a>> {
+        let is_there = signal.selection.is_none() || self.is_selected(signal, data);
+        if is_there { signal.read(data) } else { None }
     }
 
     /// Whether the selectors in the data select the signal.

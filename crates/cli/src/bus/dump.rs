@@ -39,11 +39,11 @@ pub(crate) struct DumpArgs {
     /// A DBC file, to show the signals of each frame
     #[arg(long, value_name = "FILE")]
     dbc: Option<PathBuf>,
-    /// Show only messages of this name (may be repeated)
+    /// Show only messages of this name or pattern (`*`, `?`; may be repeated)
     #[arg(long, value_name = "NAME", requires = "dbc")]
     message: Vec<String>,
-    /// Show only this signal (Signal or Message.Signal) and the messages that contain it (may be
-    /// repeated)
+    /// Show only this signal (Signal or Message.Signal, with `*` and `?` as patterns) and the messages that contain it
+    /// (may be repeated)
     #[arg(long, value_name = "NAME", requires = "dbc")]
     signal: Vec<String>,
     /// Stop after this many shown frames

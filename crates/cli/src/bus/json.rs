@@ -35,7 +35,7 @@ objects! {
         /// The name of the message by the DBC file; null if it is not known
         message = view.and_then(|view| view.message(&it.received.frame)).map(|it| &it.name);
         /// The signals of the message by the DBC file; empty if it is not known
-        signals = view.map_or_else(Vec::new, |view| view.decode(&it.received.frame));
+        signals = view.map_or_else(Vec::new, |view| view.decode(&it.received.frame).collect());
         /// What an error report says; null for other frames
         report = report::words(&it.received.frame);
     }

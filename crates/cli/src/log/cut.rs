@@ -39,7 +39,7 @@ pub(crate) struct CutArgs {
     /// Keep frames of this interface, also those of Ethernet (may be repeated)
     #[arg(long = "bus", value_name = "INTERFACE")]
     interfaces: Vec<String>,
-    /// Keep messages of this name in the DBC file (may be repeated)
+    /// Keep messages of this name or pattern (`*`, `?`) in the DBC file (may be repeated)
     #[arg(long = "message", value_name = "NAME", requires = "dbc")]
     messages: Vec<String>,
     /// The DBC file that names messages

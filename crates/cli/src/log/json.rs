@@ -26,7 +26,7 @@ objects! {
         /// The name of the message by the DBC file; null if it is not known
         message = view.message(&it.frame).map(|it| &it.name);
         /// The signals of the message; empty if it is not known or the frame is too short for them
-        signals = view.decode(&it.frame).into_iter().map(Exact).collect::<Vec<_>>();
+        signals = view.decode(&it.frame).map(Exact).collect::<Vec<_>>();
     }
 
     /// A signal of a recorded frame.

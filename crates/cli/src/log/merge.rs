@@ -9,7 +9,8 @@ use candor_recording::{Merge, MergeInput, Recording, Writer};
 use clap::Args;
 
 use super::{
-    Copied, InputArgs, Output, Progress, distinct, explain, explain_malformed, report_skipped,
+    Copied, InputArgs, Output, Progress, at_most_one_stdin, distinct, explain, explain_malformed,
+    report_skipped,
 };
 use crate::duration;
 
@@ -77,12 +78,7 @@ pub(super) fn run(args: &MergeArgs) -> Result<(), String> {
 impl MergeArgs {
     /// By how much each of the recordings is shifted.
     fn shifts_ns(&self) -> Result<Vec<i64>, String> {
-        let is_stdin = |file: &&PathBuf| file.as_os_str() == "-";
-        if self.input_files.iter().filter(is_stdin).count() > 1 {
-            return Err(
-                "only one recording can be standard input (-); name files for the others".into()
-            );
-        }
+        at_most_one_stdin(&self.input_files)?;
         for (place, Offset { file, .. }) in self.offsets.iter().enumerate() {
             if !self.input_files.iter().any(|input| input.as_os_str() == file.as_str()) {
                 return Err(self.unknown(file));
