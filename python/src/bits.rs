@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::input::{Input, Names, Source};
+use crate::input::{Names, Next, Reader, Source};
 use crate::recording::Frame;
 
 /// How many bits a frame has on the wire, from its start to the third bit of intermission, stuff bits and check sequence included.
@@ -39,17 +39,16 @@ pub(crate) fn bus_load<'py>(
         Bitrate::new(rate).ok_or_else(|| PyValueError::new_err(text))
     };
     let timing = Timing { nominal: rate(bitrate)?, data: rate(data_bitrate.unwrap_or(bitrate))? };
-    let input = Input::new(paths, bus, skip_malformed)?;
+    let mut reader = Reader::new(paths, bus, skip_malformed)?;
     let mut statistics = Statistics::with_timing(Some(timing));
     let mut names = candor_recording::Interfaces::default();
-    let remarks = input.read(py, |record, interfaces| {
+    reader.read(py, |record, interfaces| {
         let name = interfaces.name(record.interface).as_bytes();
         let interface =
             names.intern(name).map_err(|error| PyValueError::new_err(error.to_string()))?;
         statistics.add(&candor_recording::Record { interface, ..*record });
-        Ok(())
+        Ok(Next::Now)
     })?;
-    remarks.warn(py)?;
     let buses = PyDict::new(py);
     for (index, bus) in statistics.buses() {
         let entry = PyDict::new(py);

@@ -1,17 +1,17 @@
 //! `candor.frames` and `candor.decode`: recordings as columns.
 
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 
-use candor_columns::{FrameColumns, Missing, SignalColumns};
-use candor_diagnostics::counted;
+use candor_columns::{AddError, FrameColumns, Missing, SignalColumns};
 use candor_signals::{Fit, Wanted};
 use candor_wire::can::Kind;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::database::DatabaseOrPath;
 use crate::errors::{DatabaseError, Error, RecordingError};
-use crate::input::{Input, Names, Source};
+use crate::input::{Names, Next, Reader, Source};
 use crate::table::Table;
 
 /// The frames of recordings as columns, in the order of the files; `paths` may also be an iterable of `Frame`.
@@ -26,14 +26,22 @@ pub(crate) fn frames(
     bus: Option<Names>,
     skip_malformed: bool,
 ) -> PyResult<Table> {
-    let input = Input::new(paths, bus, skip_malformed)?;
+    let mut reader = Reader::new(paths, bus, skip_malformed)?;
     let mut columns = FrameColumns::default();
-    let remarks = input.read(py, |record, interfaces| {
-        columns.add(record, interfaces).map_err(|error| RecordingError::new_err(error.to_string()))
+    reader.read(py, |record, interfaces| {
+        columns.add(record, interfaces).map_err(unfit)?;
+        Ok(Next::Now)
     })?;
-    remarks.warn(py)?;
-    let table = columns.finish().map_err(|error| Error::new_err(error.to_string()))?;
+    let table = columns.finish().map_err(broken)?;
     Ok(table.into())
+}
+
+fn unfit(error: AddError) -> PyErr {
+    RecordingError::new_err(error.to_string())
+}
+
+fn broken(error: candor_columns::ArrowError) -> PyErr {
+    Error::new_err(error.to_string())
 }
 
 /// The signals in recordings as columns: a table for each message that comes.
@@ -55,38 +63,113 @@ pub(crate) fn decode<'py>(
     nan: bool,
     skip_malformed: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let DatabaseOrPath(database) = dbc;
-    let input = Input::new(paths, bus, skip_malformed)?;
-    let wanted = match signals {
-        None => Wanted::all(&database),
-        Some(patterns) => Wanted::new(&database, &patterns.0)
-            .map_err(|error| DatabaseError::new_err(error.to_string()))?,
-    };
-    let missing = if nan { Missing::Nan } else { Missing::Null };
-    let mut columns = SignalColumns::new(Arc::clone(&database), &wanted, missing);
-    let mut fit = Fit::default();
-    let remarks = input.read(py, |record, interfaces| {
-        let frame = &record.frame;
-        if !fit.is_any() && frame.kind() != Kind::Error {
-            fit.see(frame.id(), database.position_of(frame).is_some());
-        }
-        columns.add(record, interfaces).map_err(|error| RecordingError::new_err(error.to_string()))
-    })?;
-    remarks.warn(py)?;
-    if fit.is_none() {
-        let place = match &input.source {
-            Source::Paths(paths) => match &paths[..] {
-                [one] => one.display().to_string(),
-                many => counted(many.len() as u64, "recording"),
-            },
-            Source::Frames(_) => "the iterator".to_owned(),
+    let mut decoder = Decoder::new(paths, dbc, signals, bus, nan, skip_malformed)?;
+    decoder.read(py, usize::MAX)?;
+    decoder.tables(py, 0)
+}
+
+/// The same as `decode`, piece by piece: an iterator over dictionaries of tables, each of at most so many `rows` in all of its tables. Memory does
+/// not grow with the recordings. Messages of which no frame is in a piece have no table there.
+#[pyfunction]
+#[pyo3(signature = (paths, dbc, *, rows=1_000_000, signals=None, bus=None, nan=false, skip_malformed=false))]
+pub(crate) fn batches(
+    paths: Source,
+    dbc: DatabaseOrPath,
+    rows: usize,
+    signals: Option<Names>,
+    bus: Option<Names>,
+    nan: bool,
+    skip_malformed: bool,
+) -> PyResult<Batches> {
+    if rows == 0 {
+        return Err(PyValueError::new_err("a batch has at least 1 row"));
+    }
+    let decoder = Decoder::new(paths, dbc, signals, bus, nan, skip_malformed)?;
+    Ok(Batches { decoder: Mutex::new(Some(decoder)), rows })
+}
+
+/// An iterator over pieces of decoded recordings: dictionaries of tables.
+#[pyclass(module = "candor")]
+pub(crate) struct Batches {
+    /// `None` at the end, and after an error. The lock is never waited for: it makes the decoder one that threads may share.
+    decoder: Mutex<Option<Decoder>>,
+    rows: usize,
+}
+
+#[pymethods]
+impl Batches {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let place = self.decoder.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut decoder) = place.take() else {
+            return Ok(None);
         };
-        return Err(DatabaseError::new_err(fit.words(&database, columns.frames(), &place)));
+        let next = decoder.read(py, self.rows)?;
+        let has_rows = decoder.columns.rows() > 0;
+        let tables = decoder.tables(py, 1)?;
+        if next == Next::Later {
+            *place = Some(decoder);
+        }
+        Ok((has_rows || next == Next::Later).then_some(tables))
     }
-    let tables = columns.finish().map_err(|error| Error::new_err(error.to_string()))?;
-    let found = PyDict::new(py);
-    for table in tables {
-        found.set_item(table.name.clone(), Table::from(table).into_pyobject(py)?)?;
+}
+
+/// Reads frames into columns of their signals.
+struct Decoder {
+    reader: Reader,
+    columns: SignalColumns,
+    fit: Fit,
+}
+
+impl Decoder {
+    fn new(
+        source: Source,
+        database: DatabaseOrPath,
+        signals: Option<Names>,
+        bus: Option<Names>,
+        nan: bool,
+        skips_malformed: bool,
+    ) -> PyResult<Self> {
+        let DatabaseOrPath(database) = database;
+        let reader = Reader::new(source, bus, skips_malformed)?;
+        let wanted = match signals {
+            None => Wanted::all(&database),
+            Some(patterns) => Wanted::new(&database, &patterns.0)
+                .map_err(|error| DatabaseError::new_err(error.to_string()))?,
+        };
+        let missing = if nan { Missing::Nan } else { Missing::Null };
+        let columns = SignalColumns::new(database, &wanted, missing);
+        Ok(Self { reader, columns, fit: Fit::default() })
     }
-    Ok(found)
+
+    /// Reads until there are so many rows.
+    fn read(&mut self, py: Python<'_>, rows: usize) -> PyResult<Next> {
+        let Self { reader, columns, fit } = self;
+        let next = reader.read(py, |record, interfaces| {
+            let frame = &record.frame;
+            if !fit.is_any() && frame.kind() != Kind::Error {
+                fit.see(frame.id(), columns.database().position_of(frame).is_some());
+            }
+            columns.add(record, interfaces).map_err(unfit)?;
+            Ok(if columns.rows() < rows { Next::Now } else { Next::Later })
+        })?;
+        if next == Next::Over && fit.is_none() {
+            let text = fit.words(columns.database(), columns.frames(), &reader.name());
+            return Err(DatabaseError::new_err(text));
+        }
+        Ok(next)
+    }
+
+    /// The tables of what was read since the last ones, of at least so many rows.
+    fn tables<'py>(&mut self, py: Python<'py>, least: usize) -> PyResult<Bound<'py, PyDict>> {
+        let found = PyDict::new(py);
+        let tables = self.columns.take().map_err(broken)?;
+        for table in tables.into_iter().filter(|table| table.batch.num_rows() >= least) {
+            found.set_item(table.name.clone(), Table::from(table).into_pyobject(py)?)?;
+        }
+        Ok(found)
+    }
 }

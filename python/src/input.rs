@@ -89,12 +89,18 @@ impl<'py> FromPyObject<'_, 'py> for Source {
     }
 }
 
-/// What is read, and what of it is wanted.
-pub(crate) struct Input {
-    pub(crate) source: Source,
-    /// The buses that are wanted; all if there are none.
-    buses: Vec<String>,
+/// Reads frames of the wanted buses, on request piece by piece.
+pub(crate) struct Reader {
+    source: Source,
+    /// The place of the recording that is next.
+    next: usize,
+    recording: Option<Recording>,
+    /// The buses of frames of Python.
+    interfaces: Interfaces,
+    wanted: WantedBuses,
     skips_malformed: bool,
+    interrupts: Interrupts,
+    remarks: Remarks,
 }
 
 /// What is to be said about recordings that were read.
@@ -134,7 +140,7 @@ pub(crate) fn open(path: &Path, skips_malformed: bool) -> PyResult<Recording> {
     Ok(recording.skip_malformed(skips_malformed))
 }
 
-impl Input {
+impl Reader {
     /// Of what Python gives.
     pub(crate) fn new(source: Source, bus: Option<Names>, skips_malformed: bool) -> PyResult<Self> {
         if matches!(&source, Source::Paths(paths) if paths.is_empty()) {
@@ -142,70 +148,116 @@ impl Input {
             return Err(PyValueError::new_err(text));
         }
         let buses = bus.map(|buses| buses.0).unwrap_or_default();
-        Ok(Self { source, buses, skips_malformed })
+        Ok(Self {
+            source,
+            next: 0,
+            recording: None,
+            interfaces: Interfaces::default(),
+            wanted: WantedBuses { buses, ..WantedBuses::default() },
+            skips_malformed,
+            interrupts: Interrupts::default(),
+            remarks: Remarks::default(),
+        })
     }
 
-    /// Hands each frame of the wanted buses to `take`; from recordings without the lock of the interpreter.
+    /// What is read, for people.
+    pub(crate) fn name(&self) -> String {
+        match &self.source {
+            Source::Frames(_) => "the iterator".to_owned(),
+            Source::Paths(paths) => match &paths[..] {
+                [one] => one.display().to_string(),
+                many => counted(many.len() as u64, "recording"),
+            },
+        }
+    }
+
+    /// Hands frames to `take` until it wants no more for now, or all were read: then what is to be said is said. Recordings are read without
+    /// the lock of the interpreter.
     pub(crate) fn read(
-        &self,
+        &mut self,
         py: Python<'_>,
-        take: impl FnMut(&Record, &Interfaces) -> PyResult<()> + Send,
-    ) -> PyResult<Remarks> {
-        let mut wanted = WantedBuses { buses: &self.buses, ..WantedBuses::default() };
-        let remarks = match &self.source {
-            Source::Paths(paths) => py.detach(|| self.read_paths(paths, &mut wanted, take))?,
-            Source::Frames(frames) => read_frames(frames.bind(py).clone(), &mut wanted, take)?,
+        mut take: impl FnMut(&Record, &Interfaces) -> PyResult<Next> + Send,
+    ) -> PyResult<Next> {
+        let next = match &self.source {
+            Source::Paths(_) => py.detach(|| self.read_paths(&mut take))?,
+            Source::Frames(frames) => {
+                let frames = frames.bind(py).clone();
+                self.read_frames(frames, &mut take)?
+            }
         };
-        wanted.all_came()?;
-        Ok(remarks)
+        if next == Next::Over {
+            self.wanted.all_came()?;
+            std::mem::take(&mut self.remarks).warn(py)?;
+        }
+        Ok(next)
     }
 
     fn read_paths(
-        &self,
-        paths: &[PathBuf],
-        wanted: &mut WantedBuses<'_>,
-        mut take: impl FnMut(&Record, &Interfaces) -> PyResult<()>,
-    ) -> PyResult<Remarks> {
-        let (mut remarks, mut interrupts) = (Remarks::default(), Interrupts::default());
-        for path in paths {
-            let mut recording = open(path, self.skips_malformed)?;
-            wanted.places.clear();
+        &mut self,
+        take: &mut impl FnMut(&Record, &Interfaces) -> PyResult<Next>,
+    ) -> PyResult<Next> {
+        let Source::Paths(paths) = &self.source else { return Ok(Next::Over) };
+        loop {
+            let recording = match &mut self.recording {
+                Some(recording) => recording,
+                none => {
+                    let Some(path) = paths.get(self.next) else { return Ok(Next::Over) };
+                    self.next += 1;
+                    self.wanted.places.clear();
+                    none.insert(open(path, self.skips_malformed)?)
+                }
+            };
             while let Some(record) = recording.next() {
-                interrupts.look()?;
+                self.interrupts.look()?;
                 let record = record.map_err(|error| of_recording(&error))?;
-                if wanted.takes(record.interface, recording.interfaces()) {
-                    take(&record, recording.interfaces())?;
+                let interfaces = recording.interfaces();
+                if self.wanted.takes(record.interface, interfaces)
+                    && take(&record, interfaces)? == Next::Later
+                {
+                    return Ok(Next::Later);
                 }
             }
-            remarks.add(&recording);
+            self.remarks.add(recording);
+            self.recording = None;
         }
-        Ok(remarks)
+    }
+
+    fn read_frames(
+        &mut self,
+        frames: Bound<'_, PyIterator>,
+        take: &mut impl FnMut(&Record, &Interfaces) -> PyResult<Next>,
+    ) -> PyResult<Next> {
+        let py = frames.py();
+        for frame in frames {
+            self.interrupts.look()?;
+            let frame = frame?.cast_into::<Frame>()?;
+            let record = frame.get().record(py, &mut self.interfaces)?;
+            if self.wanted.takes(record.interface, &self.interfaces)
+                && take(&record, &self.interfaces)? == Next::Later
+            {
+                return Ok(Next::Later);
+            }
+        }
+        Ok(Next::Over)
     }
 }
 
-fn read_frames(
-    frames: Bound<'_, PyIterator>,
-    wanted: &mut WantedBuses<'_>,
-    mut take: impl FnMut(&Record, &Interfaces) -> PyResult<()>,
-) -> PyResult<Remarks> {
-    let py = frames.py();
-    let (mut interfaces, mut interrupts) = (Interfaces::default(), Interrupts::default());
-    for frame in frames {
-        interrupts.look()?;
-        let frame = frame?.cast_into::<Frame>()?;
-        let record = frame.get().record(py, &mut interfaces)?;
-        if wanted.takes(record.interface, &interfaces) {
-            take(&record, &interfaces)?;
-        }
-    }
-    Ok(Remarks::default())
+/// Whether there may be more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// More is wanted at once.
+    Now,
+    /// More is wanted with the next call.
+    Later,
+    /// All was read.
+    Over,
 }
 
 /// Which buses are wanted, and which of them came.
 #[derive(Default)]
-struct WantedBuses<'a> {
+struct WantedBuses {
     /// All if there are none.
-    buses: &'a [String],
+    buses: Vec<String>,
     came: Vec<bool>,
     /// Others that came.
     others: Vec<String>,
@@ -213,7 +265,7 @@ struct WantedBuses<'a> {
     places: Vec<bool>,
 }
 
-impl WantedBuses<'_> {
+impl WantedBuses {
     #[inline]
     fn takes(&mut self, interface: InterfaceIndex, interfaces: &Interfaces) -> bool {
         while self.places.len() < interfaces.len() {

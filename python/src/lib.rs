@@ -20,7 +20,7 @@ mod _candor {
     #[pymodule_export]
     use crate::database::{Database, Message, Signal};
     #[pymodule_export]
-    use crate::decode::{decode, frames};
+    use crate::decode::{Batches, batches, decode, frames};
     #[pymodule_export]
     use crate::errors::{
         DatabaseError, EncodeError, Error, RecordingError, RecordingWarning, RulesError,

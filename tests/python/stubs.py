@@ -46,6 +46,7 @@ TYPES = [
     (r"(def decode\(paths.*) -> dict:", r"\1 -> dict[str, Table]:"),
     (r"(def bus_load\(.*) -> dict:", r"\1 -> dict[str, dict[str, float | None]]:"),
     (r"(def decode(?:_message)?\(self.*) -> dict:", r"\1 -> dict[str, _Value]:"),
+    (r"(class Batches:(?:.*\n)+?.*def __next__\(self, /\)) -> dict:", r"\1 -> dict[str, Table]:"),
     (r"-> list\[dict\]:", "-> list[dict[str, Any]]:"),
     (r"\*_exception\)", "*_exception: object)"),
     (r"\ndef __getattr__.*\n", ""),

@@ -132,6 +132,29 @@ class Decode(Folder):
         with self.assertRaisesRegex(candor.DatabaseError, "describes none of the 1 frame of the iterator|does not describe the 1 frame"):
             candor.decode([candor.Frame("7FF#00")], DBC)
 
+    def test_pieces_are_the_whole(self):
+        whole = {name: pyarrow.table(table) for name, table in candor.decode(DRIVE, DBC).items()}
+        for source in ([DRIVE], list(candor.read(DRIVE))):
+            for rows in (1, 100, 4122, 1 << 40):
+                pieces, most = {}, 0
+                for piece in candor.batches(source, DBC, rows=rows):
+                    most = max(most, sum(len(table) for table in piece.values()))
+                    for name, table in piece.items():
+                        self.assertGreater(len(table), 0)
+                        pieces.setdefault(name, []).append(pyarrow.table(table))
+                self.assertLessEqual(most, rows)
+                joined = {name: pyarrow.concat_tables(tables).unify_dictionaries() for name, tables in pieces.items()}
+                self.assertEqual({name: table.to_pydict() for name, table in joined.items()},
+                                 {name: table.to_pydict() for name, table in whole.items()})
+        with self.assertRaises(ValueError):
+            candor.batches(DRIVE, DBC, rows=0)
+        broken = self.file("broken.log", "(1.0) can0 0C0#0000000000000000\n(1.1) can0 123#0\n")
+        batches = candor.batches(broken, DBC, rows=1)
+        self.assertEqual(list(next(batches)), ["EngineSpeed"])
+        with self.assertRaises(candor.RecordingError):
+            next(batches)
+        self.assertEqual(list(batches), [])
+
     def test_a_database_is_read_once(self):
         database = candor.Database(DBC)
         self.assertIn("EngineSpeed", [message.name for message in database.messages])

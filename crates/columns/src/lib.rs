@@ -27,7 +27,7 @@
 //! while let Some(record) = recording.next() {
 //!     columns.add(&record?, recording.interfaces())?;
 //! }
-//! let tables = columns.finish()?;
+//! let tables = columns.take()?;
 //! assert_eq!(tables[0].name, "Motor");
 //! assert_eq!(tables[0].batch.num_rows(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -40,6 +40,7 @@ mod long;
 mod rows;
 mod signals;
 
+pub use arrow_schema::ArrowError;
 pub use frames::FrameColumns;
 pub use long::LongColumns;
 pub use rows::{AddError, Rows, TIME_ZONE, Table};

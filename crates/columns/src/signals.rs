@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, RecordBatch};
+use arrow_array::{Float64Array, RecordBatch};
 use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use candor_recording::{Interfaces, Record};
@@ -37,6 +37,8 @@ pub struct SignalColumns {
     /// By message, if signals of it are wanted.
     tables: Vec<Option<Columns>>,
     counts: Counts,
+    /// In all tables.
+    rows: usize,
 }
 
 /// How many frames came, and how many of them the database describes.
@@ -76,7 +78,14 @@ impl SignalColumns {
             (!columns.is_empty()).then(|| Columns { is_asked_for, rows: Rows::default(), columns })
         };
         let tables = database.messages().iter().enumerate().map(columns).collect();
-        Self { database, missing, buses: Buses::default(), tables, counts: Counts::default() }
+        Self {
+            database,
+            missing,
+            buses: Buses::default(),
+            tables,
+            counts: Counts::default(),
+            rows: 0,
+        }
     }
 
     /// Takes a frame of a recording with these interfaces.
@@ -101,6 +110,7 @@ impl SignalColumns {
         };
         let bus = self.buses.of(interfaces, record.interface)?;
         table.rows.add(record, bus)?;
+        self.rows += 1;
         let data = frame.data();
         for column in &mut table.columns {
             let signal = message.signals.get(column.signal);
@@ -124,20 +134,26 @@ impl SignalColumns {
 
     /// How many rows there are in all tables.
     #[must_use]
-    pub fn rows(&self) -> usize {
-        self.tables.iter().flatten().map(|table| table.rows.len()).sum()
+    pub const fn rows(&self) -> usize {
+        self.rows
     }
 
-    /// The tables of messages that came or that were asked for, in the order of the database.
+    /// The database.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Takes the tables of messages that came or that were asked for, in the order of the database; they begin anew without rows.
     ///
     /// # Errors
     /// None that is known: Arrow checks that columns are those of a table.
-    pub fn finish(self) -> Result<Vec<Table>, ArrowError> {
-        let Self { database, buses, tables, .. } = self;
-        let tables = database.messages().iter().zip(tables);
-        let tables = tables.filter_map(|(message, table)| Some((message, table?)));
+    pub fn take(&mut self) -> Result<Vec<Table>, ArrowError> {
+        self.rows = 0;
+        let tables = self.database.messages().iter().zip(&mut self.tables);
+        let tables = tables.filter_map(|(message, table)| Some((message, table.as_mut()?)));
         let wanted = tables.filter(|(_, table)| table.is_asked_for || !table.rows.is_empty());
-        wanted.map(|(message, table)| table.finish(message, &buses)).collect()
+        wanted.map(|(message, table)| table.take(message, &self.buses)).collect()
     }
 }
 
@@ -162,16 +178,15 @@ impl Column {
 }
 
 impl Columns {
-    fn finish(self, message: &Message, buses: &Buses) -> Result<Table, ArrowError> {
+    fn take(&mut self, message: &Message, buses: &Buses) -> Result<Table, ArrowError> {
         let [time, bus] = Rows::fields();
         let mut fields = vec![time, bus];
-        let mut arrays = self.rows.finish(buses)?.to_vec();
-        for Column { signal, values, mut there } in self.columns {
-            if let Some(signal) = message.signals.get(signal) {
+        let mut arrays = std::mem::take(&mut self.rows).finish(buses)?.to_vec();
+        for Column { signal, values, there } in &mut self.columns {
+            if let Some(signal) = message.signals.get(*signal) {
                 fields.push(field(message, signal));
-                let values: ArrayRef =
-                    Arc::new(Float64Array::try_new(values.into(), there.finish())?);
-                arrays.push(values);
+                let values = std::mem::take(values).into();
+                arrays.push(Arc::new(Float64Array::try_new(values, there.finish())?));
             }
         }
         let schema = Schema::new_with_metadata(fields, metadata(message));
@@ -259,7 +274,7 @@ BO_ 2 Other: 1 A
                 columns.add(&record(time as u64, *frame), &interfaces).unwrap();
             }
             prop_assert_eq!(columns.frames(), frames.len() as u64);
-            for table in columns.finish().unwrap() {
+            for table in columns.take().unwrap() {
                 let message = database.message_named(&table.name).unwrap();
                 let rows: Vec<_> = frames
                     .iter()
@@ -304,6 +319,6 @@ BO_ 2 Other: 1 A
         let error = columns.add(&record(1 << 63, frame), &interfaces).unwrap_err();
         assert!(error.to_string().contains("after the year 2262"), "{error}");
         assert_eq!(columns.rows(), 1);
-        assert_eq!(columns.finish().unwrap().len(), 1);
+        assert_eq!(columns.take().unwrap().len(), 1);
     }
 }

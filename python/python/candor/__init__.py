@@ -7,6 +7,7 @@
 
 from ._candor import (
     Applied,
+    Batches,
     Database,
     DatabaseError,
     EncodeError,
@@ -20,6 +21,7 @@ from ._candor import (
     RulesError,
     Signal,
     Table,
+    batches,
     bus_load,
     decode,
     frame_bits,
@@ -31,6 +33,7 @@ from ._candor import (
 
 __all__ = [
     "Applied",
+    "Batches",
     "Database",
     "DatabaseError",
     "EncodeError",
@@ -44,6 +47,7 @@ __all__ = [
     "RulesError",
     "Signal",
     "Table",
+    "batches",
     "bus_load",
     "decode",
     "frame_bits",
