@@ -2,40 +2,64 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use candor_diagnostics::Findings;
-use candor_signals::{self as signals, Decoded, Value, ValueType};
+use candor_signals::{self as signals, Decoded, MAX_BYTES, Value, ValueType};
 use candor_wire::can::Id;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyInt, PyMapping};
+use pyo3::types::{PyBytes, PyDict, PyInt, PyMapping, PyTuple};
 
 use crate::errors::{DatabaseError, EncodeError, os_error};
 
 /// A DBC file: what the bits of frames mean.
 #[pyclass(frozen, module = "candor")]
+#[derive(Clone)]
 pub(crate) struct Database {
-    signals: Arc<signals::Database>,
+    pub(crate) signals: Arc<signals::Database>,
+    /// The file, which another process makes it of.
+    text: Arc<[u8]>,
+}
+
+impl Database {
+    fn parse(name: &str, text: &[u8]) -> PyResult<Self> {
+        let findings = Findings::new();
+        let database = signals::Database::parse(name, text, &findings);
+        let signals = database.ok_or_else(|| DatabaseError::new_err(findings.to_string()))?;
+        Ok(Self { signals: Arc::new(signals), text: text.into() })
+    }
+
+    fn load(path: &Path) -> PyResult<Self> {
+        let mut text = Vec::new();
+        // One more tells that it is too large.
+        let most = MAX_BYTES as u64 + 1;
+        let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut text));
+        read.map_err(|error| os_error(path, &error))?;
+        Self::parse(&path.display().to_string(), &text)
+    }
 }
 
 /// A database of Candor or of cantools, or the path of a DBC file.
-pub(crate) struct DatabaseOrPath(pub(crate) Arc<signals::Database>);
+pub(crate) struct DatabaseOrPath(pub(crate) Database);
 
 impl<'py> FromPyObject<'_, 'py> for DatabaseOrPath {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(database) = object.cast::<Database>() {
-            return Ok(Self(Arc::clone(&database.get().signals)));
+            return Ok(Self(database.get().clone()));
         }
         if let Ok(path) = object.extract::<PathBuf>() {
-            return load(&path).map(Self);
+            return Database::load(&path).map(Self);
         }
+        // What cantools read from ARXML, KCD or SYM, by the DBC file that it makes of it.
         if object.hasattr("as_dbc_string")? {
-            return of_cantools(&object).map(Self);
+            let text: String = object.call_method0("as_dbc_string")?.extract()?;
+            return Database::parse("cantools", text.as_bytes()).map(Self);
         }
         let kind = object.get_type().name()?;
         let text = format!("expected a `candor.Database` or the path of a DBC file, not {kind}");
@@ -43,20 +67,10 @@ impl<'py> FromPyObject<'_, 'py> for DatabaseOrPath {
     }
 }
 
-fn load(path: &Path) -> PyResult<Arc<signals::Database>> {
-    // Python tells what keeps a file from being opened; the rest is a matter of what is in it.
-    File::open(path).map_err(|error| os_error(path, &error))?;
-    let findings = Findings::new();
-    let database = signals::Database::load(path, &findings);
-    database.map(Arc::new).ok_or_else(|| DatabaseError::new_err(findings.to_string()))
-}
-
-/// What cantools read from ARXML, KCD or SYM, by the DBC file that it makes of it.
-fn of_cantools(object: &Bound<'_, PyAny>) -> PyResult<Arc<signals::Database>> {
-    let text: String = object.call_method0("as_dbc_string")?.extract()?;
-    let findings = Findings::new();
-    let database = signals::Database::parse("cantools", text.as_bytes(), &findings);
-    database.map(Arc::new).ok_or_else(|| DatabaseError::new_err(findings.to_string()))
+/// The database of the text of a DBC file, which errors call `name`.
+#[pyfunction]
+pub(crate) fn parse_dbc(name: &str, text: &[u8]) -> PyResult<Database> {
+    Database::parse(name, text)
 }
 
 /// A word or a number: the name of a message or the identifier of its frames; the name of a value or a value.
@@ -116,7 +130,7 @@ impl Database {
     /// Reads a DBC file, or takes over a database of cantools, such as one that it read from ARXML, KCD or SYM.
     #[new]
     fn new(source: DatabaseOrPath) -> Self {
-        Self { signals: source.0 }
+        source.0
     }
 
     /// What the file is called.
@@ -179,6 +193,16 @@ impl Database {
         strict: bool,
     ) -> PyResult<Bound<'py, PyBytes>> {
         self.message(name_or_id, None)?.encode(py, values, strict)
+    }
+
+    /// Pickled, it is the text of its file.
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let parse = py.import("candor")?.getattr("parse_dbc")?;
+        let text = PyBytes::new(py, &self.text);
+        Ok((parse, (self.name(), text).into_pyobject(py)?))
     }
 
     fn __len__(&self) -> usize {

@@ -133,7 +133,7 @@ impl Decoder {
         nan: bool,
         skips_malformed: bool,
     ) -> PyResult<Self> {
-        let DatabaseOrPath(database) = database;
+        let database = database.0.signals;
         let reader = Reader::new(source, bus, skips_malformed)?;
         let wanted = match signals {
             None => Wanted::all(&database),

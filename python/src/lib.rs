@@ -18,7 +18,7 @@ mod _candor {
     #[pymodule_export]
     use crate::bits::{bus_load, frame_bits};
     #[pymodule_export]
-    use crate::database::{Database, Message, Signal};
+    use crate::database::{Database, Message, Signal, parse_dbc};
     #[pymodule_export]
     use crate::decode::{Batches, batches, decode, frames};
     #[pymodule_export]

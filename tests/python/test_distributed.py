@@ -1,0 +1,192 @@
+"""`candor.distributed`: the same parts whatever happens to the workers."""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import candor
+import polars
+from candor import distributed
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DRIVE = ROOT / "examples/recordings/drive.log"
+DBC = ROOT / "examples/small-car.dbc"
+DRIVES = 8
+
+
+def drives(folder):
+    """Recordings that differ, and a file that is none."""
+    lines = DRIVE.read_bytes().splitlines(True)
+    for number in range(DRIVES):
+        path = folder / f"{number % 2}/drive{number}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(lines[number:]) * 8)
+    (folder / "notes.md").write_text("# nothing\n")
+
+
+def hashes(out):
+    """Everything that a run made, by its path."""
+    paths = (path for path in out.rglob("*") if path.is_file() and path.name != ".lock")
+    return {path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+class Distributed(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        drives(self.folder / "drives")
+        self.asked = []
+        ask = distributed._Worker.ask
+
+        def noted(worker, recording):
+            self.asked.append(recording)
+            return ask(worker, recording)
+
+        distributed._Worker.ask = noted
+        self.addCleanup(setattr, distributed._Worker, "ask", ask)
+
+    def decode(self, out, **settings):
+        return distributed.decode(self.folder / "drives", DBC, self.folder / out, **settings)
+
+    def test_parts_hold_every_row(self):
+        seen = []
+        manifest = self.decode("out", workers=2, progress=lambda *what: seen.append(what))
+        self.assertEqual([part["recording"] for part in manifest["parts"]], sorted(f"{n % 2}/drive{n}.log" for n in range(DRIVES)))
+        self.assertEqual([it["recording"] for it in manifest["passed_over"]], ["notes.md"])
+        self.assertEqual([done for done, _, _ in seen], list(range(1, DRIVES + 2)))
+        self.assertEqual(json.loads((self.folder / "out/manifest.json").read_text()), manifest)
+        expected = candor.decode(sorted((self.folder / "drives").rglob("*.log")), DBC)
+        for message, table in expected.items():
+            files = [self.folder / "out" / part["messages"][message]["file"] for part in manifest["parts"]]
+            self.assertEqual(len(list((self.folder / f"out/message={message}").iterdir())), len(files))
+            found = polars.concat([polars.read_parquet(file) for file in files])
+            columns = table.column_names
+            self.assertTrue(found.select(columns).drop("bus").equals(polars.DataFrame(table).drop("bus")), message)
+
+    def test_the_result_depends_on_nothing_but_the_input(self):
+        self.decode("one", workers=1)
+        first = hashes(self.folder / "one")
+        self.decode("three", workers=3)
+        self.assertEqual(hashes(self.folder / "three"), first)
+        # What is complete is taken as it is; what is left over from others is swept, and nothing else.
+        before = len(self.asked)
+        times = {path: path.stat().st_mtime_ns for path in (self.folder / "one").rglob("*.parquet")}
+        other = self.folder / "one/message=EngineSpeed"
+        (other / "mine.parquet").write_text("kept")
+        (other / ("0" * 32 + ".parquet")).write_text("left over")
+        (other / ".candor-part-1-2").write_text("left over")
+        self.decode("one", workers=2)
+        self.assertEqual(len(self.asked) - before, DRIVES + 1)
+        self.assertEqual({path: path.stat().st_mtime_ns for path in times}, times)
+        (other / "mine.parquet").unlink()
+        self.assertEqual(hashes(self.folder / "one"), first)
+        # A file that is lost is made again; with other settings all are.
+        next(iter(times)).unlink()
+        self.decode("one", workers=2)
+        self.assertEqual(hashes(self.folder / "one"), first)
+        manifest = self.decode("one", workers=2, signals="EngineSpeed.*")
+        self.assertEqual({message for part in manifest["parts"] for message in part["messages"]}, {"EngineSpeed"})
+        self.assertEqual(len(list((self.folder / "one").rglob("*.parquet"))), DRIVES)
+
+    def test_a_worker_that_dies_costs_its_task(self):
+        self.decode("whole", workers=2)
+        self.asked.clear()
+        killed = []
+
+        def kill(done, count, recording):
+            if done == 3:
+                children = pathlib.Path(f"/proc/{os.getpid()}/task")
+                children = " ".join(task.joinpath("children").read_text() for task in children.iterdir()).split()
+                workers = [pid for pid in children if b"candor.distributed" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
+                os.kill(int(workers[0]), signal.SIGKILL)
+                killed.append(workers[0])
+
+        self.decode("killed", workers=2, progress=kill)
+        self.assertEqual(len(killed), 1)
+        # Its task again, unless it had none just then; nothing else.
+        self.assertLessEqual(len(self.asked), DRIVES + 2)
+        self.assertGreaterEqual(len(self.asked), DRIVES + 1)
+        self.assertEqual(hashes(self.folder / "killed"), hashes(self.folder / "whole"))
+
+    def test_a_call_that_is_stopped_goes_on_where_it_was(self):
+        self.decode("whole", workers=2)
+        program = (
+            "import signal, sys\nfrom candor import distributed\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            "def shown(done, count, recording):\n    print(done, flush=True)\n"
+            "try:\n    distributed.decode(*sys.argv[1:], workers=2, progress=shown)\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
+        )
+        arguments = [sys.executable, "-c", program, self.folder / "drives", DBC, self.folder / "stopped"]
+        child = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+        self.assertEqual(child.stdout.readline(), "1\n")
+        child.send_signal(signal.SIGINT)
+        rest, _ = child.communicate(timeout=60)
+        done = len(list((self.folder / "stopped/parts").glob("[0-9a-f]*.json")))
+        if "interrupted" in rest:
+            self.assertFalse((self.folder / "stopped/manifest.json").exists())
+        self.decode("stopped", workers=2)
+        self.assertGreaterEqual(done, 1)
+        self.assertEqual(hashes(self.folder / "stopped"), hashes(self.folder / "whole"))
+
+    def test_recordings_that_fail_are_told_at_the_end(self):
+        (self.folder / "drives/broken.log").write_text("(1.0) can0 0C0#00\nnonsense\n(2.0) can0 0C0#00\n")
+        (self.folder / "drives/other.log").write_text("(1.0) can0 7FF#00\n")
+        with self.assertRaises(candor.Error) as caught:
+            self.decode("out", workers=2)
+        self.assertIn("2 of 11 recordings could not be decoded", str(caught.exception))
+        self.assertIn("broken.log: RecordingError: ", str(caught.exception))
+        manifest = json.loads((self.folder / "out/manifest.json").read_text())
+        self.assertEqual([it["recording"] for it in manifest["failed"]], ["broken.log", "other.log"])
+        self.assertEqual(len(manifest["parts"]), DRIVES)
+        (self.folder / "drives/other.log").unlink()
+        with self.assertRaises(candor.Error):
+            self.decode("out", workers=2)
+        manifest = self.decode("out", workers=2, skip_malformed=True)
+        part = next(part for part in manifest["parts"] if part["recording"] == "broken.log")
+        self.assertEqual(part["messages"]["EngineSpeed"]["rows"], 2)
+        self.assertIn("1 malformed record passed over", part["warnings"][0])
+
+    def test_two_calls_do_not_write_into_one_folder(self):
+        errors = []
+
+        def second(done, count, recording):
+            if done == 1:
+                try:
+                    self.decode("out", workers=1)
+                except candor.Error as error:
+                    errors.append(str(error))
+
+        self.decode("out", workers=1, progress=second)
+        self.assertIn("another call writes here", errors[0])
+        empty = self.folder / "empty"
+        empty.mkdir()
+        for expected, folder, settings in [
+            (NotADirectoryError, "no", {}),
+            (candor.Error, "empty", {}),
+            (ValueError, "drives", {"on": "dask"}),
+            (FileNotFoundError, "drives", {"dbc": "no.dbc"}),
+        ]:
+            with self.assertRaises(expected):
+                distributed.decode(self.folder / folder, settings.pop("dbc", DBC), self.folder / "o", **settings)
+
+    def test_ray_makes_the_same_and_repeats_the_lost_task(self):
+        self.decode("whole", workers=2)
+        program = pathlib.Path(__file__).with_name("on_ray.py")
+        run = subprocess.run([sys.executable, program, self.folder / "drives", DBC, self.folder / "ray"], capture_output=True, text=True, timeout=300)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertEqual(hashes(self.folder / "ray"), hashes(self.folder / "whole"))
+        tasks = json.loads(run.stdout.splitlines()[-1])
+        self.assertEqual(tasks["killed"], 1, tasks)
+        self.assertEqual(tasks["again"], 1, tasks)
+
+
+if __name__ == "__main__":
+    unittest.main()
