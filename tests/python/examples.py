@@ -1,10 +1,10 @@
-"""Runs the Python that README.md and docs/python.md show, with the package `candor` that is installed.
+"""Runs the Python that README.md, docs/python.md and docs/many-machines.md show, with the package `candor` that is installed.
 
     python tests/python/examples.py [--picture FILE]
 
 * A block marked `python` with `>>>` is run by doctest: it must print what is shown. One without is run as it is.
 * All blocks of a file share their names, and run in one scratch copy of the repository, in their order.
-* Each of the two has such blocks, and something is plotted.
+* Each of them has such blocks, and something is plotted.
 * `--picture` runs the blocks of README.md only, and writes the last plot of them.
 
 Exit code 0 if all is as shown, 1 if not.
@@ -25,7 +25,7 @@ from matplotlib import pyplot  # noqa: E402 - needs no display once that was sai
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-DOCUMENTS = ("README.md", "docs/python.md")
+DOCUMENTS = ("README.md", "docs/python.md", "docs/many-machines.md")
 
 
 def blocks(text):

@@ -19,7 +19,7 @@ from ray.cluster_utils import Cluster
 
 def main(folder, dbc, out):
     notes = tempfile.mkdtemp()
-    task = distributed._task
+    task = distributed._run
 
     def noted(settings, recording):
         # A file for each time that a task is begun.
@@ -29,7 +29,7 @@ def main(folder, dbc, out):
             os.kill(os.getpid(), signal.SIGKILL)
         return task(settings, recording)
 
-    distributed._task = noted
+    distributed._run = noted
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False)

@@ -38,6 +38,24 @@ def hashes(out):
     return {path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
+class Campaign(unittest.TestCase):
+    def test_shards_make_what_one_run_makes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            file = ROOT / "examples/small-car.toml"
+            settings = ["--set", "count=500"]
+            subprocess.run(["candor", "lab", "run", file, *settings, "--out", folder / "whole"], check=True, capture_output=True)
+            report = distributed.campaign(file, folder / "parts", shards=4, workers=2, arguments=settings)
+            self.assertTrue(report.is_file())
+            one, many = (polars.DataFrame(candor.results(folder / name)) for name in ("whole", "parts"))
+            self.assertTrue(one.equals(many))
+            self.assertFalse((folder / "parts/shards").exists())
+            with self.assertRaisesRegex(candor.Error, "2 of 2 shards failed; the first: 1/2: .*no-such-key"):
+                distributed.campaign(file, folder / "failed", shards=2, workers=2, arguments=["--set", "no-such-key=1"])
+            with self.assertRaises(FileNotFoundError):
+                distributed.campaign(file, folder / "none", program="no-such-program")
+
+
 class Distributed(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""A folder of recordings as partitioned Parquet, on the processors of this machine or on a cluster of Ray.
+"""A folder of recordings as partitioned Parquet, and campaigns, on the processors of this machine or on a cluster of Ray.
 
     from candor import distributed
     manifest = distributed.decode("drives/", "car.dbc", "decoded/")
@@ -13,6 +13,7 @@ paths; what else is in the folder is left over from other runs, and swept. So th
 of them died, or how often the call was stopped and made again.
 """
 
+import contextlib
 import fcntl
 import fnmatch
 import functools
@@ -22,6 +23,7 @@ import os
 import pathlib
 import queue
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -33,7 +35,7 @@ from typing import Any
 import candor
 import candor._candor
 
-__all__ = ["decode"]
+__all__ = ["campaign", "decode"]
 
 SCHEMA = "candor-parts 1"
 # Rows of a row group of Parquet, at most, and of all tables in memory.
@@ -67,14 +69,13 @@ def decode(
     If recordings fail, the others are decoded first, the manifest lists them in `failed`, and `candor.Error` is raised.
     """
     _pyarrow()
-    if on not in ("processes", "ray"):
-        raise ValueError(f"on={on!r}: there are 'processes' and 'ray'")
+    run = _runner(on, workers)
     folder, out = pathlib.Path(folder), pathlib.Path(out)
     recordings = _recordings(folder, out, pattern)
     database = candor.Database(dbc)
-    parse, (name, text) = database.__reduce__()
-    del parse
+    _, (name, text) = database.__reduce__()
     settings = {
+        "task": "decode",
         "dbc": text.decode("latin-1"),
         "dbc_name": name,
         "signals": [signals] if isinstance(signals, str) else signals,
@@ -84,18 +85,13 @@ def decode(
         "out": str(out.absolute()),
     }
     (out / "parts").mkdir(parents=True, exist_ok=True)
-    with open(out / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise candor.Error(f"{out}: another call writes here; wait for its end, or give another folder") from None
+    with _locked(out):
         _sweep(out, lambda name: name.startswith(TEMPORARY))
-        run = _on_ray if on == "ray" else functools.partial(_on_processes, workers=workers or os.cpu_count() or 1)
         ended = []
         shown = progress or _Line()
         for done, outcome in enumerate(run(settings, recordings), 1):
             ended.append(outcome)
-            shown(done, len(recordings), outcome["recording"])
+            shown(done, len(recordings), outcome["of"])
         manifest = _manifest(settings, ended)
         _write(out / "manifest.json", json.dumps(manifest, indent=1) + "\n")
         taken = {pathlib.Path(file["file"]).name for part in manifest["parts"] for file in part["messages"].values()}
@@ -108,6 +104,68 @@ def decode(
             f"the first: {first['recording']}: {first['error']}"
         )
     return manifest
+
+
+def campaign(
+    file: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    shards: int | None = None,
+    workers: int | None = None,
+    on: str = "processes",
+    program: str = "candor",
+    arguments: list[str] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> pathlib.Path:
+    """Runs the experiments of a file in shards, merges their results into `out`, and writes the report there; returns its path.
+
+    Each shard is `PROGRAM lab run FILE --shard N/M` with the `arguments`, for which the program `candor` must be installed wherever tasks run, and
+    `out` be a folder that all of them see. `shards` is the number of parts (four for each worker). Shards of an earlier call with the same file,
+    arguments and program are taken as they are. `candor.Error` is raised, with what the program said, if one fails.
+    """
+    run = _runner(on, workers)
+    file, out = pathlib.Path(file).absolute(), pathlib.Path(out).absolute()
+    text = file.read_bytes()
+    count = shards or 4 * (workers or os.cpu_count() or 1)
+    version = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
+    of = json.dumps([SCHEMA, version, count, arguments or []]).encode() + text
+    settings = {
+        "task": "campaign",
+        "command": [program, "lab", "run", str(file), *(arguments or [])],
+        "out": str(out),
+        "key": hashlib.blake2b(of, digest_size=16).hexdigest(),
+    }
+    (out / "shards").mkdir(parents=True, exist_ok=True)
+    with _locked(out):
+        shown = progress or _Line()
+        names = [f"{number}/{count}" for number in range(1, count + 1)]
+        ended = []
+        for done, outcome in enumerate(run(settings, names), 1):
+            ended.append(outcome)
+            shown(done, count, f"shard {outcome['of']}")
+        failed = [outcome for outcome in sorted(ended, key=lambda outcome: outcome["of"]) if "error" in outcome]
+        if failed:
+            raise candor.Error(f"{len(failed)} of {count} shards failed; the first: {failed[0]['of']}: {failed[0]['error']}")
+        shutil.rmtree(out / "results", ignore_errors=True)
+        for outcome in ended:
+            if (results := out / outcome["shard"] / "results").is_dir():
+                shutil.copytree(results, out / "results", dirs_exist_ok=True)
+        merged = subprocess.run([program, "lab", "report", str(out)], capture_output=True, text=True)
+        if merged.returncode:
+            raise candor.Error(f"{program} lab report {out}: {merged.stderr.strip()}")
+        shutil.rmtree(out / "shards")
+    return out / "index.html"
+
+
+@contextlib.contextmanager
+def _locked(out: pathlib.Path) -> Iterator[None]:
+    """While it is held, no other call writes into the folder."""
+    with open(out / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise candor.Error(f"{out}: another call writes here; wait for its end, or give another folder") from None
+        yield
 
 
 def _pyarrow():
@@ -134,7 +192,7 @@ def _recordings(folder: pathlib.Path, out: pathlib.Path, pattern: str) -> list[s
 
 def _manifest(settings: dict[str, Any], ended: list[dict[str, Any]]) -> dict[str, Any]:
     """What a run made, in the order of the recordings."""
-    ended = sorted(ended, key=lambda outcome: outcome["recording"])
+    ended = sorted(ended, key=lambda outcome: outcome["of"])
     manifest = {
         "schema": SCHEMA,
         "program": _program(),
@@ -142,7 +200,10 @@ def _manifest(settings: dict[str, Any], ended: list[dict[str, Any]]) -> dict[str
         **{key: settings[key] for key in ("signals", "bus", "skip_malformed")},
     }
     for key, kind in (("parts", "part"), ("passed_over", "reason"), ("failed", "error")):
-        manifest[key] = [outcome for outcome in ended if kind in outcome]
+        found = (outcome for outcome in ended if kind in outcome)
+        manifest[key] = [{"recording": outcome["of"]} | outcome for outcome in found]
+        for entry in manifest[key]:
+            del entry["of"]
     return manifest
 
 
@@ -206,7 +267,7 @@ def _task(settings: dict[str, Any], recording: str) -> dict[str, Any]:
         try:
             candor.read(path).close()
         except candor.RecordingError as error:
-            return {"recording": recording, "reason": str(error)}
+            return {"of": recording, "reason": str(error)}
         name = _name(settings, recording, path)
         record = pathlib.Path(settings["out"], "parts", f"{name}.json")
         try:
@@ -215,11 +276,11 @@ def _task(settings: dict[str, Any], recording: str) -> dict[str, Any]:
                 return outcome
         except (OSError, ValueError, KeyError):
             pass  # not decoded yet
-        outcome = {"recording": recording, "part": name, **_decode(settings, path, name)}
+        outcome = {"of": recording, "part": name, **_decode(settings, path, name)}
         _write(record, json.dumps(outcome) + "\n")
         return outcome
     except (OSError, candor.Error, MemoryError) as error:
-        return {"recording": recording, "error": f"{type(error).__name__}: {error}"}
+        return {"of": recording, "error": f"{type(error).__name__}: {error}"}
 
 
 def _decode(settings: dict[str, Any], path: pathlib.Path, name: str) -> dict[str, Any]:
@@ -256,18 +317,53 @@ def _decode(settings: dict[str, Any], path: pathlib.Path, name: str) -> dict[str
     return {"messages": messages, "warnings": [str(warning.message) for warning in caught]}
 
 
+def _shard(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    """Runs a shard of a campaign, unless it is there."""
+    shard = f"shards/{settings['key']}-{name.replace('/', '-')}"
+    target = pathlib.Path(settings["out"], shard)
+    if target.is_dir():
+        return {"of": name, "shard": shard}
+    temporary = target.with_name(f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        command = [*settings["command"], "--shard", name, "--out", str(temporary)]
+        ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if ran.returncode > 1:
+            return {"of": name, "error": ran.stderr.strip() or f"exit code {ran.returncode}"}
+        temporary.mkdir(exist_ok=True)
+        temporary.replace(target)
+        return {"of": name, "shard": shard}
+    except OSError as error:
+        return {"of": name, "error": str(error)}
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 # ---- Who runs tasks ------------------------------------------------------------------------------
 
 
-def _on_processes(settings: dict[str, Any], recordings: list[str], workers: int) -> Iterator[dict[str, Any]]:
+def _runner(on: str, workers: int | None) -> Callable[[dict[str, Any], list[str]], Iterator[dict[str, Any]]]:
+    """What runs tasks."""
+    if on == "ray":
+        return _on_ray
+    if on == "processes":
+        return functools.partial(_on_processes, workers=workers or os.cpu_count() or 1)
+    raise ValueError(f"on={on!r}: there are 'processes' and 'ray'")
+
+
+def _run(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    """A task."""
+    return {"decode": _task, "campaign": _shard}[settings["task"]](settings, name)
+
+
+def _on_processes(settings: dict[str, Any], names: list[str], workers: int) -> Iterator[dict[str, Any]]:
     """Runs tasks in processes of this machine. A process that dies takes only its task with it, which is done again."""
     tasks: queue.SimpleQueue[tuple[str, int] | None] = queue.SimpleQueue()
     ended: queue.SimpleQueue[dict[str, Any] | BaseException] = queue.SimpleQueue()
-    for recording in recordings:
-        tasks.put((recording, 1))
-    pool = [_Worker(settings, tasks, ended) for _ in range(max(1, min(workers, len(recordings))))]
+    for name in names:
+        tasks.put((name, 1))
+    pool = [_Worker(settings, tasks, ended) for _ in range(max(1, min(workers, len(names))))]
     try:
-        for _ in recordings:
+        for _ in names:
             outcome = ended.get()
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -294,24 +390,24 @@ class _Worker:
 
     def run(self) -> None:
         while (task := self.tasks.get()) is not None and not self.is_stopped:
-            recording, attempt = task
+            name, attempt = task
             try:
-                outcome = self.ask(recording)
+                outcome = self.ask(name)
             except (OSError, ValueError) as error:
                 if self.is_stopped:
                     break
                 self.stop_child()
                 if attempt < ATTEMPTS:
-                    self.tasks.put((recording, attempt + 1))
+                    self.tasks.put((name, attempt + 1))
                     continue
-                outcome = {"recording": recording, "error": f"its worker ended {ATTEMPTS} times ({error})"}
+                outcome = {"of": name, "error": f"its worker ended {ATTEMPTS} times ({error})"}
             except BaseException as error:
                 self.ended.put(error)
                 break
             self.ended.put(outcome)
         self.stop_child()
 
-    def ask(self, recording: str) -> dict[str, Any]:
+    def ask(self, name: str) -> dict[str, Any]:
         with self.lock:
             if self.is_stopped:
                 raise ValueError("stopped")
@@ -322,7 +418,7 @@ class _Worker:
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
                 )
                 self.child.stdin.write(json.dumps(self.settings) + "\n")
-        self.child.stdin.write(json.dumps(recording) + "\n")
+        self.child.stdin.write(json.dumps(name) + "\n")
         self.child.stdin.flush()
         line = self.child.stdout.readline()
         if not line:
@@ -344,7 +440,7 @@ class _Worker:
                 self.child.kill()
 
 
-def _on_ray(settings: dict[str, Any], recordings: list[str]) -> Iterator[dict[str, Any]]:
+def _on_ray(settings: dict[str, Any], names: list[str]) -> Iterator[dict[str, Any]]:
     """Runs tasks on a cluster of Ray, the one that the program is connected to, or a local one."""
     try:
         import ray
@@ -353,28 +449,28 @@ def _on_ray(settings: dict[str, Any], recordings: list[str]) -> Iterator[dict[st
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
     # A worker that dies counts, an exception does not.
-    task = ray.remote(max_retries=ATTEMPTS - 1)(_task)
+    task = ray.remote(max_retries=ATTEMPTS - 1)(_run)
     shared = ray.put(settings)
-    running = {task.remote(shared, recording): recording for recording in recordings}
+    running = {task.remote(shared, name): name for name in names}
     try:
         while running:
             done, _ = ray.wait(list(running))
             for one in done:
-                recording = running.pop(one)
+                name = running.pop(one)
                 try:
                     yield ray.get(one)
                 except ray.exceptions.RayError as error:
-                    yield {"recording": recording, "error": f"its worker ended {ATTEMPTS} times ({type(error).__name__})"}
+                    yield {"of": name, "error": f"its worker ended {ATTEMPTS} times ({type(error).__name__})"}
     finally:
         for one in running:
             ray.cancel(one, force=True)
 
 
 def _serve() -> None:
-    """Runs the tasks whose recordings are lines of standard input, the settings being the first."""
+    """Runs the tasks whose names are lines of standard input, the settings being the first."""
     settings = json.loads(sys.stdin.readline())
     for line in sys.stdin:
-        print(json.dumps(_task(settings, json.loads(line))), flush=True)
+        print(json.dumps(_run(settings, json.loads(line))), flush=True)
 
 
 if __name__ == "__main__":
