@@ -282,11 +282,20 @@ fn pipes_without_their_other_ends_keep_nobody_waiting() {
     let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut gateway = Gateway { folder, child, reported, entry: String::new(), exit: bind() };
     gateway.wait_for("control socket");
-    let stats = lines(&gateway.ask(&["stats", "--json"], 0).0);
-    for port in stats.iter().filter(|line| line["type"] == "port") {
+    // Each port says so once its own thread has tried; asking again takes time enough for that.
+    let mut ports = Vec::new();
+    let waits = |port: &serde_json::Value| {
         let trouble = port["data"]["trouble"].as_str().unwrap_or_default();
-        assert!(trouble.contains("a pipe waits for its other end"), "{port}");
+        trouble.contains("a pipe waits for its other end")
+    };
+    for _ in 0..500 {
+        let stats = lines(&gateway.ask(&["stats", "--json"], 0).0);
+        ports = stats.into_iter().filter(|line| line["type"] == "port").collect();
+        if ports.iter().all(waits) {
+            break;
+        }
     }
+    assert!(ports.len() == 2 && ports.iter().all(waits), "{ports:?}");
     gateway.ask(&["load", "drive.rules.toml"], 0);
     let id = gateway.child.id().to_string();
     assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
