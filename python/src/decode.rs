@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use candor_columns::{AddError, FrameColumns, Missing, SignalColumns};
 use candor_signals::{Fit, Wanted};
 use candor_wire::can::Kind;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -37,7 +37,10 @@ pub(crate) fn frames(
 }
 
 fn unfit(error: AddError) -> PyErr {
-    RecordingError::new_err(error.to_string())
+    match error {
+        AddError::Memory => PyMemoryError::new_err(error.to_string()),
+        AddError::Time(_) | AddError::Bus(_) => RecordingError::new_err(error.to_string()),
+    }
 }
 
 fn broken(error: candor_columns::ArrowError) -> PyErr {

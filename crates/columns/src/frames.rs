@@ -2,14 +2,24 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{BooleanBufferBuilder, Int16Builder, LargeBinaryBuilder};
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt8Array, UInt32Array};
+use arrow_array::{
+    ArrayRef, BooleanArray, Int16Array, LargeBinaryArray, RecordBatch, UInt8Array, UInt32Array,
+};
+use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use candor_recording::{Direction, Interfaces, Record};
 use candor_wire::can::Kind;
 use candor_wire::can::frame::{BRS, EFF_MASK, ESI};
 
-use crate::rows::{AddError, Buses, Rows, Table, dictionary, words};
+use crate::bits::{Bits, There};
+use crate::rows::{AddError, Buses, Rows, Table, dictionary, make_room, words};
+
+#[inline]
+fn put<T>(column: &mut Vec<T>, value: T) -> Result<(), AddError> {
+    make_room(column, 1)?;
+    column.push(value);
+    Ok(())
+}
 
 /// Takes frames apart: a row per frame, in the order in which they come.
 ///
@@ -24,7 +34,7 @@ use crate::rows::{AddError, Buses, Rows, Table, dictionary, words};
 /// | `brs`, `esi` | bool | the flags of a CAN FD frame: data at the higher bit rate, a passive sender |
 /// | `direction` | words or null | `received`, `transmitted`; null if the recording does not say |
 /// | `data` | binary | the data; none of a remote frame |
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FrameColumns {
     buses: Buses,
     rows: Rows,
@@ -34,23 +44,29 @@ pub struct FrameColumns {
     dlcs: Vec<u8>,
     switches_rate: Bits,
     indicates_error: Bits,
-    directions: Int16Builder,
-    data: LargeBinaryBuilder,
+    directions: Vec<i16>,
+    has_direction: There,
+    data: Vec<u8>,
+    /// 0, and where the data of each frame end.
+    ends: Vec<i64>,
 }
 
-/// A column of yes and no.
-#[derive(Debug)]
-struct Bits(BooleanBufferBuilder);
-
-impl Default for Bits {
+impl Default for FrameColumns {
     fn default() -> Self {
-        Self(BooleanBufferBuilder::new(0))
-    }
-}
-
-impl Bits {
-    fn finish(mut self) -> ArrayRef {
-        Arc::new(BooleanArray::new(self.0.finish(), None))
+        Self {
+            buses: Buses::default(),
+            rows: Rows::default(),
+            ids: Vec::new(),
+            are_extended: Bits::default(),
+            kinds: Vec::new(),
+            dlcs: Vec::new(),
+            switches_rate: Bits::default(),
+            indicates_error: Bits::default(),
+            directions: Vec::new(),
+            has_direction: There::default(),
+            data: Vec::new(),
+            ends: vec![0],
+        }
     }
 }
 
@@ -64,14 +80,17 @@ impl FrameColumns {
         let frame = &record.frame;
         let bus = self.buses.of(interfaces, record.interface)?;
         self.rows.add(record, bus)?;
-        self.ids.push(frame.can_id() & EFF_MASK);
-        self.are_extended.0.append(frame.is_extended());
-        self.kinds.push(frame.kind() as i16);
-        self.dlcs.push(frame.dlc());
-        self.switches_rate.0.append(frame.fd_flags() & BRS != 0);
-        self.indicates_error.0.append(frame.fd_flags() & ESI != 0);
-        self.directions.append_option(record.direction.map(|direction| direction as i16));
-        self.data.append_value(frame.data());
+        put(&mut self.ids, frame.can_id() & EFF_MASK)?;
+        self.are_extended.push(frame.is_extended())?;
+        put(&mut self.kinds, frame.kind() as i16)?;
+        put(&mut self.dlcs, frame.dlc())?;
+        self.switches_rate.push(frame.fd_flags() & BRS != 0)?;
+        self.indicates_error.push(frame.fd_flags() & ESI != 0)?;
+        put(&mut self.directions, record.direction.map_or(0, |direction| direction as i16))?;
+        self.has_direction.push(record.direction.is_some())?;
+        make_room(&mut self.data, frame.data().len())?;
+        self.data.extend_from_slice(frame.data());
+        put(&mut self.ends, self.data.len() as i64)?;
         Ok(())
     }
 
@@ -85,7 +104,7 @@ impl FrameColumns {
     ///
     /// # Errors
     /// None that is known: Arrow checks that columns are those of a table.
-    pub fn finish(mut self) -> Result<Table, ArrowError> {
+    pub fn finish(self) -> Result<Table, ArrowError> {
         let [time, bus] = Rows::fields();
         let fields = vec![
             time,
@@ -100,17 +119,19 @@ impl FrameColumns {
             Field::new("data", DataType::LargeBinary, false),
         ];
         let [times, buses] = self.rows.finish(&self.buses)?;
+        let directions = Int16Array::try_new(self.directions.into(), self.has_direction.finish())?;
+        let ends = OffsetBuffer::new(self.ends.into());
         let arrays: Vec<ArrayRef> = vec![
             times,
             buses,
             Arc::new(UInt32Array::from(self.ids)),
-            self.are_extended.finish(),
+            Arc::new(BooleanArray::new(self.are_extended.finish(), None)),
             dictionary(self.kinds, Kind::ALL.iter().map(|kind| kind.name()))?,
             Arc::new(UInt8Array::from(self.dlcs)),
-            self.switches_rate.finish(),
-            self.indicates_error.finish(),
-            dictionary(self.directions.finish(), Direction::ALL.iter().map(|it| it.name()))?,
-            Arc::new(self.data.finish()),
+            Arc::new(BooleanArray::new(self.switches_rate.finish(), None)),
+            Arc::new(BooleanArray::new(self.indicates_error.finish(), None)),
+            dictionary(directions, Direction::ALL.iter().map(|it| it.name()))?,
+            Arc::new(LargeBinaryArray::try_new(ends, Buffer::from_vec(self.data), None)?),
         ];
         let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?;
         Ok(Table { name: "frames".to_owned(), batch })

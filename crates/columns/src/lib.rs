@@ -35,6 +35,7 @@
 //!
 //! Which signals are columns says a [`Wanted`](candor_signals::Wanted). Every table begins with the columns of [`Rows`]: when, and on which bus.
 
+mod bits;
 mod frames;
 mod long;
 mod rows;

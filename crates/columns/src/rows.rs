@@ -29,6 +29,8 @@ pub enum AddError {
     Time(u64),
     /// There are more buses than a recording may have.
     Bus(InterfaceError),
+    /// There is not enough memory for the columns.
+    Memory,
 }
 
 impl fmt::Display for AddError {
@@ -41,6 +43,9 @@ impl fmt::Display for AddError {
                 time_ns / 1_000_000_000
             ),
             Self::Bus(error) => error.fmt(f),
+            Self::Memory => f.write_str(
+                "there is not enough memory for the columns; take fewer signals, or piece by piece",
+            ),
         }
     }
 }
@@ -94,6 +99,8 @@ impl Rows {
     #[inline]
     pub(crate) fn add<F>(&mut self, record: &Record<F>, bus: i16) -> Result<(), AddError> {
         let time = i64::try_from(record.time_ns).map_err(|_| AddError::Time(record.time_ns))?;
+        make_room(&mut self.times, 1)?;
+        make_room(&mut self.buses, 1)?;
         self.times.push(time);
         self.buses.push(bus);
         Ok(())
@@ -112,6 +119,12 @@ impl Rows {
         let names = buses.0.iter().map(|(_, name)| name);
         Ok([Arc::new(times), dictionary(self.buses, names)?])
     }
+}
+
+/// Makes room for more items: too little memory is an error, and ends no process.
+#[inline]
+pub(crate) fn make_room<T>(items: &mut Vec<T>, more: usize) -> Result<(), AddError> {
+    items.try_reserve(more).map_err(|_| AddError::Memory)
 }
 
 /// Takes the first of the items.

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::{Float64Array, RecordBatch};
-use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use candor_recording::{Interfaces, Record};
 use candor_signals::{Database, Message, Signal, Wanted};
 use candor_wire::can::{Id, Kind};
 
-use crate::rows::{AddError, Buses, Rows, Table};
+use crate::bits::There;
+use crate::rows::{AddError, Buses, Rows, Table, make_room};
 
 /// What stands for a signal that a frame does not have: one that its selector does not select, or that lies behind the end of
 /// its data.
@@ -60,7 +60,7 @@ struct Column {
     /// Its place in the message.
     signal: usize,
     values: Vec<f64>,
-    there: NullBufferBuilder,
+    there: There,
 }
 
 impl SignalColumns {
@@ -68,11 +68,8 @@ impl SignalColumns {
     #[must_use]
     pub fn new(database: Arc<Database>, wanted: &Wanted, missing: Missing) -> Self {
         let columns = |(number, _): (usize, &Message)| {
-            let column = |&signal: &usize| Column {
-                signal,
-                values: Vec::new(),
-                there: NullBufferBuilder::new(0),
-            };
+            let column =
+                |&signal: &usize| Column { signal, values: Vec::new(), there: There::default() };
             let columns: Vec<_> = wanted.of(number).iter().map(column).collect();
             let is_asked_for = wanted.is_asked_for(number);
             (!columns.is_empty()).then(|| Columns { is_asked_for, rows: Rows::default(), columns })
@@ -115,7 +112,7 @@ impl SignalColumns {
         for column in &mut table.columns {
             let signal = message.signals.get(column.signal);
             let value = signal.and_then(|signal| message.read(signal, data));
-            column.add(value.map(|decoded| decoded.physical), self.missing);
+            column.add(value.map(|decoded| decoded.physical), self.missing)?;
         }
         Ok(())
     }
@@ -159,21 +156,10 @@ impl SignalColumns {
 
 impl Column {
     #[inline]
-    fn add(&mut self, value: Option<f64>, missing: Missing) {
-        match (value, missing) {
-            (Some(value), _) => {
-                self.values.push(value);
-                self.there.append_non_null();
-            }
-            (None, Missing::Null) => {
-                self.values.push(0.0);
-                self.there.append_null();
-            }
-            (None, Missing::Nan) => {
-                self.values.push(f64::NAN);
-                self.there.append_non_null();
-            }
-        }
+    fn add(&mut self, value: Option<f64>, missing: Missing) -> Result<(), AddError> {
+        make_room(&mut self.values, 1)?;
+        self.values.push(value.unwrap_or(f64::NAN));
+        self.there.push(value.is_some() || missing == Missing::Nan)
     }
 }
 
@@ -186,7 +172,8 @@ impl Columns {
             if let Some(signal) = message.signals.get(*signal) {
                 fields.push(field(message, signal));
                 let values = std::mem::take(values).into();
-                arrays.push(Arc::new(Float64Array::try_new(values, there.finish())?));
+                arrays
+                    .push(Arc::new(Float64Array::try_new(values, std::mem::take(there).finish())?));
             }
         }
         let schema = Schema::new_with_metadata(fields, metadata(message));

@@ -151,9 +151,20 @@ struct Stream {
     passing: u64,
     /// Something was lost: up to the next object, nothing is wrong any more.
     is_broken: bool,
+    /// Whether another object begins inside of the next one shows only what comes behind it.
+    is_undecided: bool,
+    /// Nothing comes behind it.
+    is_final: bool,
 }
 
 impl Stream {
+    /// Before what is there is given up: whether the next object has to be read first, as nothing comes behind it. However the bytes of
+    /// the file are cut, so the same is read.
+    fn decide(&mut self) -> bool {
+        self.is_final |= self.is_undecided;
+        self.is_undecided
+    }
+
     fn unread(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -220,6 +231,8 @@ impl BlfDecoder {
             stray: Stray::default(),
             passing: 0,
             is_broken: false,
+            is_undecided: false,
+            is_final: false,
         };
         Self {
             stage: Stage::FileHeader,
@@ -244,7 +257,9 @@ impl BlfDecoder {
 
     /// The next frame in the stream; `None` if more of the stream is needed.
     fn read_stream(&mut self) -> Result<Option<Record>, DecodeError> {
+        self.stream.is_undecided = false;
         loop {
+            let is_final = std::mem::take(&mut self.stream.is_final);
             if self.stream.pass() {
                 return Err(self.error(NESTED, Some(0)));
             }
@@ -259,6 +274,7 @@ impl BlfDecoder {
             }
             let Some(object) = object::header(stream.unread()) else { return Ok(None) };
             let checked = object.check().and_then(|()| object.check_inside(stream.unread()));
+            let is_decided = checked.as_ref().is_ok_and(|&it| it) || is_final;
             if let Err(reason) = checked {
                 // Its size says nothing: the next one is looked for.
                 self.objects += 1;
@@ -275,7 +291,8 @@ impl BlfDecoder {
                 self.other += 1;
                 continue;
             }
-            if stream.unread().len() < len {
+            if stream.unread().len() < len || !is_decided {
+                stream.is_undecided = stream.unread().len() >= len;
                 return Ok(None);
             }
             let found = object.read(&stream.unread()[..len]);
@@ -364,6 +381,9 @@ impl BlfDecoder {
 
     /// The file ends inside an object.
     fn cut(&mut self) -> Result<Fed, DecodeError> {
+        if self.stream.decide() {
+            return Ok(Fed::Grown);
+        }
         self.stage = Stage::Between;
         self.stream.start = self.stream.end;
         Err(self.error(CUT, Some(0)))
@@ -379,6 +399,9 @@ impl BlfDecoder {
         }
         self.container_at = self.offset;
         let is_told = found.is_some() || at_end;
+        if is_told && self.stray.count > 0 && self.stream.decide() {
+            return Ok(Fed::Grown);
+        }
         let stray = is_told.then(|| self.stray.take(found.is_none())).flatten();
         let is_known = is_told && std::mem::take(&mut self.is_broken);
         if let Some(reason) = stray.filter(|_| !is_known) {
@@ -392,10 +415,10 @@ impl BlfDecoder {
         let Some(object) =
             object::header(input).filter(|_| input.len() >= CONTAINER_HEADER_LEN || at_end)
         else {
-            return if at_end {
-                Err(self.error(CUT, Some(input.len())))
-            } else {
-                Ok(Fed::NeedMore)
+            return match at_end {
+                true if self.stream.decide() => Ok(Fed::Grown),
+                true => Err(self.error(CUT, Some(input.len()))),
+                false => Ok(Fed::NeedMore),
             };
         };
         if object.kind != CONTAINER {
@@ -407,6 +430,9 @@ impl BlfDecoder {
             return Ok(Fed::Grown);
         }
         if input.len() < CONTAINER_HEADER_LEN {
+            if self.stream.decide() {
+                return Ok(Fed::Grown);
+            }
             return Err(self.error(CUT, Some(input.len())));
         }
         let Some(left) = object.len.checked_sub(CONTAINER_HEADER_LEN as u32) else {
@@ -419,6 +445,9 @@ impl BlfDecoder {
         };
         let left = u64::from(left);
         let method = Order::Little.u16(input, 16);
+        if !matches!(method, STORED | ZLIB) && self.stream.decide() {
+            return Ok(Fed::Grown);
+        }
         self.stage = match method {
             STORED => Stage::Inside { left, is_zlib: false },
             ZLIB => Stage::Inside { left, is_zlib: true },
@@ -442,6 +471,9 @@ impl BlfDecoder {
     fn end_of_file(&mut self, at_end: bool) -> Result<Fed, DecodeError> {
         if !at_end {
             return Ok(Fed::NeedMore);
+        }
+        if self.stream.decide() {
+            return Ok(Fed::Grown);
         }
         let stream = &mut self.stream;
         let rest = stream.bytes[stream.start..stream.end].to_vec();
@@ -518,6 +550,9 @@ impl Decoder for BlfDecoder {
         loop {
             if let Some(record) = self.read_stream()? {
                 return Ok(Step::Record { consumed: 0, record });
+            }
+            if self.damage.is_some() && self.stream.decide() {
+                continue;
             }
             if let Some(reason) = self.damage.take() {
                 self.stream.lose();

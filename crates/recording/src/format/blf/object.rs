@@ -98,17 +98,19 @@ impl Object {
             && self.len as usize >= header_len
     }
 
-    /// Whether no other object begins inside of this one, at the beginning of the bytes, as far as they are there.
-    pub(super) fn check_inside(self, bytes: &[u8]) -> Result<(), Reason> {
+    /// Refuses this object, at the beginning of the bytes, if another one begins inside of it. False if that takes more bytes than there
+    /// are: a header may begin inside and end behind.
+    pub(super) fn check_inside(self, bytes: &[u8]) -> Result<bool, Reason> {
         let len = self.len as usize;
         if len < SHORTEST_TWO {
-            return Ok(());
+            return Ok(true);
         }
         // With as much of what is behind it as a header at its end needs.
         let bytes = &bytes[..bytes.len().min(len + OBJECT_HEADER_LEN)];
         match find(&bytes[OBJECT_SIGNATURE.len()..], |_| true) {
             Some((at, true)) if OBJECT_SIGNATURE.len() + at < len => Err(NESTED),
-            _ => Ok(()),
+            Some((at, false)) => Ok(OBJECT_SIGNATURE.len() + at >= len),
+            _ => Ok(true),
         }
     }
 
