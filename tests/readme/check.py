@@ -24,7 +24,8 @@ A command is a line that begins with `$ ` in a fenced block marked `console`:
 * All commands of a file run in one scratch copy of the repository, in their order. Nothing else is
   beside it: what a reader does not have, no command may need.
 * At the end there is nothing in the copy that git would show as changed or new.
-* Each file shows at least one command, or a table that tests/tables/tables.py makes again.
+* Each file shows at least one command, or a table that tests/tables/tables.py makes again, or Python that
+  tests/python/examples.py runs.
 
 Exit code 0 if all is as shown, 1 if not.
 """
@@ -50,6 +51,7 @@ NOT_RUN = re.compile(r"(?:^|[;&|])\s*(cargo|sudo|apt|apt-get|git|cd|\./test)(?=\
 TWO_COMMANDS = "## Two commands"
 # What stands before a table that tests/tables/tables.py makes again.
 TABLE = re.compile(r"^<!-- table [^:]+: ", re.MULTILINE)
+PYTHON = re.compile(r"^>>> ", re.MULTILINE)
 EXIT_COMMENT = re.compile(r"\s#\s*exit (\d+)\s*$")
 
 
@@ -224,7 +226,7 @@ def check(name, text, scratch, environment):
     try:
         found = commands(name, text)
         elsewhere = two_commands(text) if name == "README.md" else []
-        if not found and not TABLE.search(text):
+        if not found and not (TABLE.search(text) or PYTHON.search(text)):
             raise ValueError(f"{name}: no command is shown; mark a block `console`")
     except ValueError as error:
         print(f"FAIL {error}")
