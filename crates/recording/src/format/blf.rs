@@ -273,7 +273,13 @@ impl BlfDecoder {
                 return Err(self.error(reason, Some(0)));
             }
             let Some(object) = object::header(stream.unread()) else { return Ok(None) };
-            let checked = object.check().and_then(|()| object.check_inside(stream.unread()));
+            let len = object.len as usize;
+            let checked = match object.check() {
+                // Others in it are found as it is passed over.
+                Ok(()) if len > MAX_OBJECT_LEN => Ok(true),
+                Ok(()) => object.check_inside(stream.unread()),
+                Err(reason) => Err(reason),
+            };
             let is_decided = checked.as_ref().is_ok_and(|&it| it) || is_final;
             if let Err(reason) = checked {
                 // Its size says nothing: the next one is looked for.
@@ -282,7 +288,6 @@ impl BlfDecoder {
                 self.stream.is_broken = true;
                 return Err(self.error(reason, Some(0)));
             }
-            let len = object.len as usize;
             if len > MAX_OBJECT_LEN {
                 // Not its own signature, which is none of another object.
                 stream.start += OBJECT_SIGNATURE.len();
