@@ -1,20 +1,20 @@
 //! `candor.Database`, `candor.Message`, `candor.Signal`: a DBC file.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use candor_diagnostics::Findings;
 use candor_signals::{self as signals, Decoded, MAX_BYTES, Value, ValueType};
 use candor_wire::can::Id;
+use pyo3::buffer::PyBuffer;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyMapping, PyTuple};
 
-use crate::errors::{DatabaseError, EncodeError, os_error};
+use crate::errors::{DatabaseError, EncodeError};
+use crate::open;
 
 /// A DBC file: what the bits of frames mean.
 #[pyclass(frozen, module = "candor")]
@@ -34,11 +34,8 @@ impl Database {
     }
 
     fn load(path: &Path) -> PyResult<Self> {
-        let mut text = Vec::new();
         // One more tells that it is too large.
-        let most = MAX_BYTES as u64 + 1;
-        let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut text));
-        read.map_err(|error| os_error(path, &error))?;
+        let text = open::read(path, MAX_BYTES as u64 + 1)?;
         Self::parse(&path.display().to_string(), &text)
     }
 }
@@ -54,7 +51,7 @@ impl<'py> FromPyObject<'_, 'py> for DatabaseOrPath {
             return Ok(Self(database.get().clone()));
         }
         if let Ok(path) = object.extract::<PathBuf>() {
-            return Database::load(&path).map(Self);
+            return object.py().detach(|| Database::load(&path)).map(Self);
         }
         // What cantools read from ARXML, KCD or SYM, by the DBC file that it makes of it.
         if object.hasattr("as_dbc_string")? {
@@ -91,6 +88,24 @@ impl<'py, T: FromPyObjectOwned<'py>> FromPyObject<'_, 'py> for WordOr<T> {
 }
 
 type NameOrId = WordOr<u32>;
+
+/// Bytes, or what has such, as `bytearray` and `memoryview`.
+pub(crate) struct Data(Vec<u8>);
+
+impl<'py> FromPyObject<'_, 'py> for Data {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(bytes) = object.cast::<PyBytes>() {
+            return Ok(Self(bytes.as_bytes().to_vec()));
+        }
+        let buffer = PyBuffer::<u8>::get(&object).map_err(|_| {
+            let kind = object.get_type().name().map_or_else(|_| String::new(), |it| it.to_string());
+            PyTypeError::new_err(format!("expected bytes, not {kind}"))
+        })?;
+        Ok(Self(buffer.to_vec(object.py())?))
+    }
+}
 
 /// A number of Python.
 enum Number {
@@ -177,7 +192,7 @@ impl Database {
         &self,
         py: Python<'py>,
         name_or_id: NameOrId,
-        data: &[u8],
+        data: Data,
         decode_choices: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         self.message(name_or_id, None)?.decode(py, data, decode_choices)
@@ -294,11 +309,11 @@ impl Message {
     fn decode<'py>(
         &self,
         py: Python<'py>,
-        data: &[u8],
+        data: Data,
         decode_choices: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let values = PyDict::new(py);
-        for decoded in self.get()?.decode_data(data) {
+        for decoded in self.get()?.decode_data(&data.0) {
             let name = &decoded.signal.name;
             match (decoded.value_name().filter(|_| decode_choices), whole(&decoded)) {
                 (Some(choice), _) => values.set_item(name, choice)?,

@@ -1,15 +1,15 @@
 //! Recordings as they are given: one path or many, all buses or some.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use candor_diagnostics::counted;
-use candor_recording::{InterfaceIndex, Interfaces, Record, Recording, open_file};
+use candor_recording::{InterfaceIndex, Interfaces, Record, Recording};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyString};
 
-use crate::errors::{RecordingError, RecordingWarning, of_recording, os_error};
+use crate::errors::{RecordingError, RecordingWarning};
+use crate::open::Opened;
 use crate::recording::Frame;
 
 /// Looks at signals, of which Ctrl-C is one, once in a while. Python itself looks between its instructions, and a call is one.
@@ -76,6 +76,8 @@ impl<'py> FromPyObject<'_, 'py> for Source {
         };
         let mut paths = Vec::new();
         let mut items = object.try_iter().map_err(|_| wrong(&object))?;
+        // An iterator without an item is one of frames: a recording that was read to its end, or rules that let nothing pass.
+        let is_iterator = object.cast::<PyIterator>().is_ok();
         while let Some(item) = items.next().transpose()? {
             if paths.is_empty() && item.is_instance_of::<Frame>() {
                 // The first one was taken out of them.
@@ -84,6 +86,9 @@ impl<'py> FromPyObject<'_, 'py> for Source {
                 return Ok(Self::Frames(all.try_iter()?.unbind()));
             }
             paths.push(item.extract().map_err(|_| wrong(&item))?);
+        }
+        if paths.is_empty() && is_iterator {
+            return Ok(Self::Frames(items.unbind()));
         }
         Ok(Self::Paths(paths))
     }
@@ -94,7 +99,7 @@ pub(crate) struct Reader {
     source: Source,
     /// The place of the recording that is next.
     next: usize,
-    recording: Option<Recording>,
+    recording: Option<Opened>,
     /// The buses of frames of Python.
     interfaces: Interfaces,
     wanted: WantedBuses,
@@ -118,7 +123,7 @@ impl Remarks {
         Ok(())
     }
 
-    fn add(&mut self, recording: &Recording) {
+    pub(crate) fn add(&mut self, recording: &Recording) {
         if let Some(cut) = recording.cut() {
             self.0.push(cut.to_string());
         }
@@ -130,16 +135,6 @@ impl Remarks {
     }
 }
 
-/// Opens the recording in a file.
-pub(crate) fn open(path: &Path, skips_malformed: bool) -> PyResult<Recording> {
-    let file = File::open(path).map_err(|error| os_error(path, &error))?;
-    let recording = open_file(path, Ok(file), None).map_err(|error| match error.io_error() {
-        Some(error) => os_error(path, error),
-        None => of_recording(&error),
-    })?;
-    Ok(recording.skip_malformed(skips_malformed))
-}
-
 impl Reader {
     /// Of what Python gives.
     pub(crate) fn new(source: Source, bus: Option<Names>, skips_malformed: bool) -> PyResult<Self> {
@@ -147,7 +142,7 @@ impl Reader {
             let text = "no recording and no frame is given; give a path or more";
             return Err(PyValueError::new_err(text));
         }
-        let buses = bus.map(|buses| buses.0).unwrap_or_default();
+        let buses = bus.map(|buses| buses.0);
         Ok(Self {
             source,
             next: 0,
@@ -204,20 +199,19 @@ impl Reader {
                     let Some(path) = paths.get(self.next) else { return Ok(Next::Over) };
                     self.next += 1;
                     self.wanted.places.clear();
-                    none.insert(open(path, self.skips_malformed)?)
+                    none.insert(Opened::new(path, self.skips_malformed)?)
                 }
             };
             while let Some(record) = recording.next() {
                 self.interrupts.look()?;
-                let record = record.map_err(|error| of_recording(&error))?;
-                let interfaces = recording.interfaces();
+                let (record, interfaces) = (record?, recording.recording.interfaces());
                 if self.wanted.takes(record.interface, interfaces)
                     && take(&record, interfaces)? == Next::Later
                 {
                     return Ok(Next::Later);
                 }
             }
-            self.remarks.add(recording);
+            self.remarks.add(&recording.recording);
             self.recording = None;
         }
     }
@@ -256,8 +250,8 @@ pub(crate) enum Next {
 /// Which buses are wanted, and which of them came.
 #[derive(Default)]
 struct WantedBuses {
-    /// All if there are none.
-    buses: Vec<String>,
+    /// All, if none are named.
+    buses: Option<Vec<String>>,
     came: Vec<bool>,
     /// Others that came.
     others: Vec<String>,
@@ -277,11 +271,9 @@ impl WantedBuses {
     }
 
     fn wants(&mut self, bus: &str) -> bool {
-        if self.buses.is_empty() {
-            return true;
-        }
-        self.came.resize(self.buses.len(), false);
-        let place = self.buses.iter().position(|wanted| wanted == bus);
+        let Some(buses) = &self.buses else { return true };
+        self.came.resize(buses.len(), false);
+        let place = buses.iter().position(|wanted| wanted == bus);
         if let Some(came) = place.and_then(|place| self.came.get_mut(place)) {
             *came = true;
         } else if !self.others.iter().any(|other| other == bus) {
@@ -293,7 +285,9 @@ impl WantedBuses {
     /// Refuses a bus that was asked for and did not come.
     fn all_came(&self) -> PyResult<()> {
         let came = |place: usize| self.came.get(place) == Some(&true);
-        let Some((_, bus)) = self.buses.iter().enumerate().find(|&(place, _)| !came(place)) else {
+        let Some((_, bus)) =
+            self.buses.iter().flatten().enumerate().find(|&(place, _)| !came(place))
+        else {
             return Ok(());
         };
         let others = match self.others.len() {

@@ -8,6 +8,7 @@ mod database;
 mod decode;
 mod errors;
 mod input;
+mod open;
 mod recording;
 mod results;
 mod rules;

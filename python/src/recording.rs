@@ -1,5 +1,7 @@
 //! `candor.read`: the frames of a recording, one after the other.
 
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -8,10 +10,10 @@ use candor_wire::can::Kind;
 use candor_wire::can::frame::{BRS, EFF_MASK, ESI};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::errors::of_recording;
-use crate::input::{self, Interrupts};
+use crate::input::{Interrupts, Remarks};
+use crate::open::Opened;
 
 /// A frame of a recording.
 #[pyclass(frozen, module = "candor")]
@@ -57,11 +59,21 @@ impl Frame {
 impl Frame {
     /// A frame as a candump log writes it, such as `123#DEADBEEF`, `123#R`, `18FEF100##1AABB`.
     #[new]
-    #[pyo3(signature = (text, *, time_ns=0, bus="can0"))]
-    fn new(py: Python<'_>, text: &str, time_ns: u64, bus: &str) -> PyResult<Self> {
+    #[pyo3(signature = (text, *, time_ns=0, bus="can0", direction=None))]
+    fn new(
+        py: Python<'_>,
+        text: &str,
+        time_ns: u64,
+        bus: &str,
+        direction: Option<&str>,
+    ) -> PyResult<Self> {
+        let known = |name: &&str| Direction::ALL.into_iter().find(|it| it.name() == *name);
+        let unknown =
+            || PyValueError::new_err("a direction is \"received\", \"transmitted\" or None");
+        let direction = direction.map(|name| known(&name).ok_or_else(unknown)).transpose()?;
         let frame = text.parse::<candor_wire::can::Frame>();
         let frame = frame.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(Self { time_ns, bus: PyString::intern(py, bus).unbind(), direction: None, frame })
+        Ok(Self { time_ns, bus: PyString::intern(py, bus).unbind(), direction, frame })
     }
 
     /// When it was seen, in seconds; `time_ns` is exact.
@@ -134,6 +146,28 @@ impl Frame {
         self.frame.data().len()
     }
 
+    /// Equal are frames at the same time, on the same bus, in the same direction.
+    fn __eq__(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
+        let is_equal = (self.time_ns, self.direction, self.frame)
+            == (other.time_ns, other.direction, other.frame);
+        Ok(is_equal && self.bus(py)? == other.bus(py)?)
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.time_ns, self.frame.can_id(), self.frame.data()).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Pickled, it is what it is made of.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((String,), Bound<'py, PyDict>)> {
+        let named = PyDict::new(py);
+        named.set_item("time_ns", self.time_ns)?;
+        named.set_item("bus", &self.bus)?;
+        named.set_item("direction", self.direction())?;
+        Ok(((self.frame.to_string(),), named))
+    }
+
     /// As in a candump log: time, bus, frame.
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {
         let Self { time_ns, bus, frame, .. } = self;
@@ -146,11 +180,20 @@ impl Frame {
     }
 }
 
+/// How many frames of a file are read before the first of them is given, so that the lock of the interpreter is not taken for each.
+const BLOCK: usize = 256;
+
 /// A recording that is being read: an iterator over its frames.
 #[pyclass(module = "candor")]
 pub(crate) struct Recording {
     /// `None` once it was closed. The lock is never waited for: it makes the source one that threads may share.
-    source: Mutex<Option<Source>>,
+    source: Mutex<Option<Opened>>,
+    /// Frames that were read and not given, and what came behind them.
+    ready: VecDeque<Record>,
+    behind: Option<PyErr>,
+    is_over: bool,
+    /// Whether what is to be said at the end was said.
+    is_told: bool,
     /// The names of its interfaces so far.
     buses: Vec<Py<PyString>>,
     interrupts: Interrupts,
@@ -159,17 +202,58 @@ pub(crate) struct Recording {
 /// Reads the frames of a recording one after the other.
 ///
 /// The format is found from the contents: candump, BLF, ASC, TRC, MF4, pcap, pcapng and others, also in gzip and zstd. Ethernet frames
-/// are passed over. A record that is malformed raises `RecordingError`, or is passed over with `skip_malformed`.
+/// are passed over. A record that is malformed raises `RecordingError`, or is passed over with `skip_malformed`; that, and a recording
+/// that ends inside a record, is a `RecordingWarning` at the end.
 #[pyfunction]
 #[pyo3(signature = (path, *, skip_malformed=false))]
-pub(crate) fn read(path: PathBuf, skip_malformed: bool) -> PyResult<Recording> {
-    let source = Mutex::new(Some(input::open(&path, skip_malformed)?));
-    Ok(Recording { source, buses: Vec::new(), interrupts: Interrupts::default() })
+pub(crate) fn read(py: Python<'_>, path: PathBuf, skip_malformed: bool) -> PyResult<Recording> {
+    let source = py.detach(|| Opened::new(&path, skip_malformed))?;
+    Ok(Recording {
+        source: Mutex::new(Some(source)),
+        ready: VecDeque::new(),
+        behind: None,
+        is_over: false,
+        is_told: false,
+        buses: Vec::new(),
+        interrupts: Interrupts::default(),
+    })
 }
 
 impl Recording {
-    fn source(&mut self) -> &mut Option<Source> {
-        self.source.get_mut().unwrap_or_else(PoisonError::into_inner)
+    fn source(&mut self) -> Option<&Source> {
+        let source = self.source.get_mut().unwrap_or_else(PoisonError::into_inner);
+        source.as_ref().map(|source| &source.recording)
+    }
+
+    /// Reads the next block. Of a pipe it is one frame: the next one may not be there for long.
+    fn fill(&mut self, py: Python<'_>) {
+        let Self { source, ready, behind, is_over, interrupts, .. } = self;
+        let source = source.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(source) = source.as_mut().filter(|_| !*is_over) else { return };
+        py.detach(|| {
+            let most = if source.is_regular { BLOCK } else { 1 };
+            while ready.len() < most && !*is_over {
+                match interrupts.look().map(|()| source.next()) {
+                    Ok(Some(Ok(record))) => ready.push_back(record),
+                    Ok(None) => *is_over = true,
+                    Ok(Some(Err(error))) => (*behind, *is_over) = (Some(error), true),
+                    // It can go on.
+                    Err(error) => {
+                        *behind = Some(error);
+                        break;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Says once what is to be said of the whole.
+    fn end(&mut self, py: Python<'_>) -> PyResult<()> {
+        let mut remarks = Remarks::default();
+        if let Some(source) = self.source() {
+            remarks.add(source);
+        }
+        remarks.warn(py)
     }
 }
 
@@ -178,24 +262,26 @@ impl Recording {
     /// The format, as `candor log convert --to` calls it.
     #[getter]
     fn format(&mut self) -> Option<&'static str> {
-        self.source().as_ref().map(|source| source.format().name)
+        self.source().map(|source| source.format().name)
     }
 
-    /// How many malformed records were passed over so far.
+    /// How many malformed records were passed over in what was read.
     #[getter]
     fn skipped(&mut self) -> u64 {
-        self.source().as_ref().map_or(0, |source| source.skipped().count)
+        self.source().map_or(0, |source| source.skipped().count)
     }
 
     /// Where the file ends inside a record, once that was found.
     #[getter]
     fn cut(&mut self) -> Option<String> {
-        self.source().as_ref().and_then(Source::cut).map(ToString::to_string)
+        self.source().and_then(Source::cut).map(ToString::to_string)
     }
 
     /// Closes the file; the iteration is over.
     fn close(&mut self) {
-        *self.source() = None;
+        *self.source.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+        self.ready.clear();
+        self.behind = None;
     }
 
     fn __enter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -212,23 +298,24 @@ impl Recording {
     }
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Frame>> {
-        let Self { source, buses, interrupts } = self;
-        interrupts.look()?;
-        let source = source.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Some(source) = source else {
-            return Ok(None);
-        };
-        let Some(record) = source.next() else {
-            return Ok(None);
-        };
-        let record = record.map_err(|error| of_recording(&error))?;
-        let known = buses.len();
-        for (_, name) in source.interfaces().iter().skip(known) {
-            buses.push(PyString::intern(py, name).unbind());
+        if self.ready.is_empty() && self.behind.is_none() {
+            self.fill(py);
+            let is_empty = self.ready.is_empty() && self.behind.is_none();
+            if is_empty && self.is_over && !std::mem::replace(&mut self.is_told, true) {
+                self.end(py)?;
+            }
         }
-        let bus = buses.get(usize::from(record.interface.0));
+        let Some(Record { time_ns, interface, direction, frame }) = self.ready.pop_front() else {
+            return self.behind.take().map_or(Ok(None), Err);
+        };
+        let known = self.buses.len();
+        let source = self.source.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let names = source.iter().flat_map(|source| source.recording.interfaces().iter());
+        for (_, name) in names.skip(known) {
+            self.buses.push(PyString::intern(py, name).unbind());
+        }
+        let bus = self.buses.get(usize::from(interface.0));
         let bus = bus.map_or_else(|| PyString::intern(py, "").unbind(), |bus| bus.clone_ref(py));
-        let Record { time_ns, direction, frame, .. } = record;
         Ok(Some(Frame { time_ns, bus, direction, frame }))
     }
 }

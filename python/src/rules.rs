@@ -10,6 +10,7 @@ use candor_gateway::offline::Offline;
 use candor_rules::cangw;
 use candor_rules::explain::{self, Verdict};
 use candor_rules::file::{self, disk};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyString};
 
@@ -66,7 +67,7 @@ impl Rules {
         let py = frames.py();
         let names = self.buses().into_iter().map(|name| PyString::new(py, name).unbind());
         Ok(Applied {
-            frames: frames.try_iter()?.unbind(),
+            frames: Some(frames.try_iter()?.unbind()),
             names: names.collect(),
             offline: Offline::new(self.table.clone()),
             buses,
@@ -156,7 +157,8 @@ fn verdict(verdict: &Verdict) -> &'static str {
 /// Frames that a gateway would have sent.
 #[pyclass(module = "candor")]
 pub(crate) struct Applied {
-    frames: Py<PyIterator>,
+    /// `None` once the garbage collector took it.
+    frames: Option<Py<PyIterator>>,
     names: Vec<Py<PyString>>,
     offline: Offline,
     /// The bus of each interface that was seen or mapped; `None` if it is none.
@@ -190,6 +192,14 @@ impl Applied {
         rules.collect()
     }
 
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.frames)
+    }
+
+    fn __clear__(&mut self) {
+        self.frames = None;
+    }
+
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }
@@ -200,7 +210,8 @@ impl Applied {
                 return Ok(Some(copy));
             }
             self.interrupts.look()?;
-            let Some(frame) = self.frames.bind(py).clone().next().transpose()? else {
+            let Some(frames) = &self.frames else { return Ok(None) };
+            let Some(frame) = frames.bind(py).clone().next().transpose()? else {
                 return Ok(None);
             };
             let frame = frame.cast_into::<Frame>()?;

@@ -1,8 +1,12 @@
 """The package `candor`, as it is installed, against python-can, cantools, and libraries for data frames."""
 
+import copy
+import gc
 import json
 import math
+import os
 import pathlib
+import pickle
 import random
 import re
 import signal
@@ -12,6 +16,7 @@ import tempfile
 import threading
 import unittest
 import warnings
+import weakref
 
 import can
 import candor
@@ -469,7 +474,91 @@ class Trouble(Folder):
             with self.assertRaises(candor.RecordingWarning):
                 candor.frames(cut)
         with candor.read(broken, skip_malformed=True) as recording:
-            self.assertEqual((len(list(recording)), recording.skipped, recording.format), (2, 1, "candump"))
+            with self.assertWarnsRegex(candor.RecordingWarning, "1 malformed record passed over"):
+                self.assertEqual(len(list(recording)), 2)
+            self.assertEqual((recording.skipped, recording.format, list(recording)), (1, "candump", []))
+        with self.assertWarnsRegex(candor.RecordingWarning, "ends inside this record"):
+            self.assertEqual(len(candor.frames(candor.read(cut))), 1)
+        # What comes before a malformed record is given first.
+        recording = candor.read(broken)
+        next(recording)
+        with self.assertRaises(candor.RecordingError):
+            next(recording)
+        self.assertEqual(list(recording), [])
+
+    def test_nothing_is_something_too(self):
+        empty = candor.Rules.load(self.file("a.rules.toml", Rules.RULES)).apply(candor.read(DRIVE), map={"can0": "logger"})
+        self.assertEqual(candor.decode(empty, DBC), {})
+        self.assertEqual(len(candor.frames(iter([]))), 0)
+        self.assertEqual(candor.bus_load(iter([]), 500_000), {})
+        self.assertEqual(len(candor.frames(DRIVE, bus=[])), 0)
+        self.assertEqual(candor.decode(DRIVE, DBC, signals=[]), {})
+
+    def test_frames_are_copied_pickled_and_compared(self):
+        for text in ("123#DEADBEEF", "123#R3", "18FEF100##3AABB", "20000080#0000000000000000", "123#1122334455667788_9"):
+            frame = candor.Frame(text, time_ns=(1 << 64) - 1, bus="can7", direction="transmitted")
+            for other in (pickle.loads(pickle.dumps(frame)), copy.deepcopy(frame)):
+                self.assertEqual((other, str(other), hash(other)), (frame, str(frame), hash(frame)))
+        self.assertNotEqual(candor.Frame("123#"), candor.Frame("123#", bus="can1"))
+        self.assertNotEqual(candor.Frame("123#"), 1)
+        with self.assertRaisesRegex(ValueError, "a direction is"):
+            candor.Frame("123#", direction="up")
+        database = pickle.loads(pickle.dumps(candor.Database(DBC)))
+        self.assertEqual((database.name, len(database)), (str(DBC), len(candor.Database(DBC))))
+
+    def test_data_may_be_whatever_has_bytes(self):
+        database = candor.Database(self.file("a.dbc", PAGES))
+        for data in (b"\x01\0\0", bytearray(b"\x01\0\0"), memoryview(b"\x01\0\0")):
+            self.assertEqual(database.decode_message(2, data, decode_choices=False), {"Gear": 1})
+        for data in ("1", 3, None, [1]):
+            with self.assertRaisesRegex(TypeError, "expected bytes, not"):
+                database.decode_message(2, data)
+
+    def test_a_pipe_keeps_nobody_waiting(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        # A writer that is another thread of this program.
+        for read in (lambda: len(list(candor.read(pipe))), lambda: len(candor.frames(pipe))):
+            writer = threading.Thread(target=lambda: pipe.write_bytes(DRIVE.read_bytes()))
+            writer.start()
+            self.assertEqual(read(), 4122)
+            writer.join()
+        program = ("import candor, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+                   "try:\n    print('begun', flush=True)\n    %s\nexcept KeyboardInterrupt:\n    print('interrupted')\n")
+        for call in ("candor.read(sys.argv[1])", "candor.frames(sys.argv[1])", "candor.Database(sys.argv[1])"):
+            child = subprocess.Popen([sys.executable, "-c", program % call, pipe], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(child.stdout.readline(), "begun\n")
+            child.send_signal(signal.SIGINT)
+            self.assertEqual(child.communicate(timeout=60)[0], "interrupted\n")
+
+    def test_too_little_memory_is_an_exception(self):
+        path = self.folder / "long.log"
+        path.write_bytes(DRIVE.read_bytes() * 500)
+        program = ("import candor, resource, sys\nresource.setrlimit(resource.RLIMIT_AS, (%d << 20,) * 2)\n"
+                   "try:\n    %s\n    print('enough')\nexcept MemoryError:\n    print('too little')\n")
+        found = set()
+        for call in ("candor.frames(sys.argv[1])", "candor.decode(sys.argv[1], sys.argv[2])"):
+            for megabytes in (60, 90, 130, 200, 4000):
+                child = subprocess.run([sys.executable, "-c", program % (megabytes, call), path, DBC], capture_output=True, text=True)
+                self.assertEqual(child.returncode, 0, child.stderr)
+                found.add(child.stdout)
+        self.assertEqual(found, {"enough\n", "too little\n"})
+
+    def test_what_is_in_a_circle_is_freed(self):
+        class Circle:
+            def __iter__(self):
+                return self
+
+            def __next__(self):
+                raise StopIteration
+
+        rules = candor.Rules.load(self.file("a.rules.toml", Rules.RULES))
+        circle = Circle()
+        circle.applied = rules.apply(circle)
+        gone = weakref.ref(circle)
+        del circle
+        gc.collect()
+        self.assertIsNone(gone())
 
     def test_a_recording_that_is_closed_is_over(self):
         recording = candor.read(DRIVE)

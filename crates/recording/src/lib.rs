@@ -75,7 +75,7 @@ pub use encode::{EncodeError, Encoder};
 pub use error::{RecordingError, remedy};
 pub use format::{CAN2UDP, FORMATS, FileDecoder, Format, Labels};
 pub use merge::{Merge, MergeInput};
-pub use read::{Entry, Recording, Skipped, open, open_file};
+pub use read::{Entry, Recording, Skipped, open, open_file, open_through};
 pub use record::{
     AnyRecord, Direction, InterfaceError, InterfaceIndex, Interfaces, MAX_INTERFACE_NAME_LEN,
     MAX_INTERFACES, Packet, PacketSpan, Record,

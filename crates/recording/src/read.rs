@@ -40,12 +40,27 @@ pub fn open_file(
     format: Option<&'static Format>,
 ) -> Result<Recording, RecordingError> {
     let name = path.display().to_string();
+    let file = file.map_err(|error| RecordingError::io(&name, "cannot be read", error))?;
+    open_through(path, file, format, |file| file)
+}
+
+/// The same of a file that is read through what `source` makes of it, such as a reader that can be interrupted. What is sought in is
+/// read as it is.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_through<R: Read + Send + 'static>(
+    path: &Path,
+    file: File,
+    format: Option<&'static Format>,
+    source: impl FnOnce(File) -> R,
+) -> Result<Recording, RecordingError> {
+    let name = path.display().to_string();
     let fail = |error| RecordingError::io(&name, "cannot be read", error);
-    let file = file.map_err(fail)?;
     let len = file.metadata().map_err(fail)?.len();
     let is_regular = file.metadata().is_ok_and(|it| it.is_file());
     let again = file.try_clone().map_err(fail)?;
-    let mut recording = Recording::new(&name, file, format)?;
+    let mut recording = Recording::new(&name, source(file), format)?;
     recording.len_bytes = (len > 0).then_some(len);
     // What is compressed cannot be sought in, nor can a pipe.
     if let Some(decoder) = recording.format.file_decoder().filter(|_| is_regular)

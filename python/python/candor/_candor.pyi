@@ -12,7 +12,7 @@ _Value: TypeAlias = int | float | str
 class _CantoolsDatabase(Protocol):
     def as_dbc_string(self) -> str: ...
 
-__all__ = ["bus_load", "frame_bits", "Database", "Message", "Signal", "decode", "frames", "DatabaseError", "EncodeError", "Error", "RecordingError", "RecordingWarning", "RulesError", "Frame", "Recording", "read", "profiles", "results", "Applied", "Rules", "Table"]
+__all__ = ["bus_load", "frame_bits", "Database", "Message", "Signal", "parse_dbc", "Batches", "batches", "decode", "frames", "DatabaseError", "EncodeError", "Error", "RecordingError", "RecordingWarning", "RulesError", "Frame", "Recording", "read", "profiles", "results", "Applied", "Rules", "Table"]
 
 @final
 class Applied:
@@ -33,6 +33,14 @@ class Applied:
         """
 
 @final
+class Batches:
+    """
+    An iterator over pieces of decoded recordings: dictionaries of tables.
+    """
+    def __iter__(self, /) -> Batches: ...
+    def __next__(self, /) -> dict[str, Table]: ...
+
+@final
 class Database:
     """
     A DBC file: what the bits of frames mean.
@@ -42,8 +50,12 @@ class Database:
         """
         Reads a DBC file, or takes over a database of cantools, such as one that it read from ARXML, KCD or SYM.
         """
+    def __reduce__(self, /) -> tuple[Any, tuple]:
+        """
+        Pickled, it is the text of its file.
+        """
     def __repr__(self, /) -> str: ...
-    def decode_message(self, /, name_or_id: str | int, data: bytes, *, decode_choices: bool = True) -> dict[str, _Value]:
+    def decode_message(self, /, name_or_id: str | int, data: bytes | bytearray | memoryview, *, decode_choices: bool = True) -> dict[str, _Value]:
         """
         The values of the signals in the data of a frame of this message, by name; see `Message.decode`.
         """
@@ -72,8 +84,17 @@ class Frame:
     """
     A frame of a recording.
     """
+    def __eq__(self, other: object, /) -> bool:
+        """
+        Equal are frames at the same time, on the same bus, in the same direction.
+        """
+    def __getnewargs_ex__(self, /) -> tuple[tuple[str], dict[str, Any]]:
+        """
+        Pickled, it is what it is made of.
+        """
+    def __hash__(self, /) -> int: ...
     def __len__(self, /) -> int: ...
-    def __new__(cls, /, text: str, *, time_ns: int = 0, bus: str = "can0") -> Frame:
+    def __new__(cls, /, text: str, *, time_ns: int = 0, bus: str = "can0", direction: Literal["received", "transmitted"] | None = None) -> Frame:
         """
         A frame as a candump log writes it, such as `123#DEADBEEF`, `123#R`, `18FEF100##1AABB`.
         """
@@ -159,7 +180,7 @@ class Message:
         """
         How often it is sent, in milliseconds, if it is sent again and again.
         """
-    def decode(self, /, data: bytes, *, decode_choices: bool = True) -> dict[str, _Value]:
+    def decode(self, /, data: bytes | bytearray | memoryview, *, decode_choices: bool = True) -> dict[str, _Value]:
         """
         The values of the signals in the data of a frame, by name: whole numbers where scale and offset are, else floating-point numbers, and
         with `decode_choices` the name of a value that has one. Signals that are not selected, or behind the end of the data, are left out.
@@ -234,7 +255,7 @@ class Recording:
     @property
     def skipped(self, /) -> int:
         """
-        How many malformed records were passed over so far.
+        How many malformed records were passed over in what was read.
         """
 
 @final
@@ -371,6 +392,12 @@ class Table:
         The units of columns that have one.
         """
 
+def batches(paths: _Path | Iterable[_Path] | Iterable[Frame], dbc: Database | _CantoolsDatabase | _Path, *, rows: int = 1000000, signals: str | Iterable[str] | None = None, bus: str | Iterable[str] | None = None, nan: bool = False, skip_malformed: bool = False) -> Batches:
+    """
+    The same as `decode`, piece by piece: an iterator over dictionaries of tables, each of at most so many `rows` in all of its tables. Memory does
+    not grow with the recordings. Messages of which no frame is in a piece have no table there.
+    """
+
 def bus_load(paths: _Path | Iterable[_Path] | Iterable[Frame], bitrate: int, data_bitrate: int | None = None, *, bus: str | Iterable[str] | None = None, skip_malformed: bool = False) -> dict[str, dict[str, float | None]]:
     """
     How busy each bus of recordings was at a bit rate in bit/s, by exact bits: a dictionary by bus of `frames`, `rate` (frames/s), `load` (percent),
@@ -406,6 +433,11 @@ def frames(paths: _Path | Iterable[_Path] | Iterable[Frame], *, bus: str | Itera
     `direction` (`received`, `transmitted`, or missing) and `data`. `bus` keeps those of one or some buses.
     """
 
+def parse_dbc(name: str, text: bytes) -> Database:
+    """
+    The database of the text of a DBC file, which errors call `name`.
+    """
+
 def profiles(folder: _Path) -> Table:
     """
     The latency profiles of the results in a folder: `experiment`, `metric`, `latency_ns`, and `frames`, how many took at least so long.
@@ -416,7 +448,8 @@ def read(path: _Path, *, skip_malformed: bool = False) -> Recording:
     Reads the frames of a recording one after the other.
 
     The format is found from the contents: candump, BLF, ASC, TRC, MF4, pcap, pcapng and others, also in gzip and zstd. Ethernet frames
-    are passed over. A record that is malformed raises `RecordingError`, or is passed over with `skip_malformed`.
+    are passed over. A record that is malformed raises `RecordingError`, or is passed over with `skip_malformed`; that, and a recording
+    that ends inside a record, is a `RecordingWarning` at the end.
     """
 
 def results(folder: _Path) -> Table:

@@ -382,7 +382,7 @@ class _Worker:
 
     def __init__(self, settings: dict[str, Any], tasks: Any, ended: Any) -> None:
         self.settings, self.tasks, self.ended = settings, tasks, ended
-        self.child: subprocess.Popen[str] | None = None
+        self.child: Any = None
         self.is_stopped = False
         self.lock = threading.Lock()
         self.thread = threading.Thread(target=self.run, daemon=True)
