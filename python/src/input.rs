@@ -77,7 +77,7 @@ impl<'py> FromPyObject<'_, 'py> for Source {
         let mut paths = Vec::new();
         let mut items = object.try_iter().map_err(|_| wrong(&object))?;
         // An iterator without an item is one of frames: a recording that was read to its end, or rules that let nothing pass.
-        let is_iterator = object.cast::<PyIterator>().is_ok();
+        let is_iterator = object.hasattr("__next__")?;
         while let Some(item) = items.next().transpose()? {
             if paths.is_empty() && item.is_instance_of::<Frame>() {
                 // The first one was taken out of them.

@@ -168,9 +168,9 @@ def _locked(out: pathlib.Path) -> Iterator[None]:
         yield
 
 
-def _pyarrow():
+def _pyarrow() -> Any:
     try:
-        import pyarrow.parquet
+        import pyarrow.parquet  # type: ignore[import-untyped]
     except ImportError as error:
         raise ImportError("candor.distributed writes Parquet with pyarrow: pip install pyarrow") from error
     return pyarrow
@@ -240,7 +240,6 @@ class _Line:
 # ---- A task --------------------------------------------------------------------------------------
 
 
-@functools.cache
 def _program() -> str:
     """The hash of what decodes."""
     digest = hashlib.blake2b(digest_size=16)
@@ -287,7 +286,8 @@ def _decode(settings: dict[str, Any], path: pathlib.Path, name: str) -> dict[str
     """Writes the files of a part."""
     pyarrow = _pyarrow()
     out = pathlib.Path(settings["out"])
-    writers, rows = {}, {}
+    writers: dict[str, tuple[pathlib.Path, Any]] = {}
+    rows: dict[str, int] = {}
     database = candor.parse_dbc(settings["dbc_name"], settings["dbc"].encode("latin-1"))
     pieces = candor.batches(path, database, rows=ROWS, **{key: settings[key] for key in ("signals", "bus", "skip_malformed")})
     try:
@@ -443,7 +443,7 @@ class _Worker:
 def _on_ray(settings: dict[str, Any], names: list[str]) -> Iterator[dict[str, Any]]:
     """Runs tasks on a cluster of Ray, the one that the program is connected to, or a local one."""
     try:
-        import ray
+        import ray  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
         raise ImportError("on='ray' needs Ray: pip install 'candor[ray]'") from error
     if not ray.is_initialized():
