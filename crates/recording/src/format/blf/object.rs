@@ -98,20 +98,38 @@ impl Object {
             && self.len as usize >= header_len
     }
 
-    /// Refuses this object, at the beginning of the bytes, if another one begins inside of it. False if that takes more bytes than there
-    /// are: a header may begin inside and end behind.
+    /// Refuses this object, at the beginning of the bytes, if another one begins behind what it has. False if that takes more bytes than
+    /// there are: a header may begin inside and end behind.
     pub(super) fn check_inside(self, bytes: &[u8]) -> Result<bool, Reason> {
         let len = self.len as usize;
         if len < SHORTEST_TWO {
             return Ok(true);
         }
+        let Some(from) = self.contents_len(bytes) else { return Ok(false) };
         // With as much of what is behind it as a header at its end needs.
         let bytes = &bytes[..bytes.len().min(len + OBJECT_HEADER_LEN)];
-        match find(&bytes[OBJECT_SIGNATURE.len()..], |_| true) {
-            Some((at, true)) if OBJECT_SIGNATURE.len() + at < len => Err(NESTED),
-            Some((at, false)) => Ok(OBJECT_SIGNATURE.len() + at >= len),
+        match find(bytes.get(from..).unwrap_or_default(), |_| true) {
+            Some((at, true)) if from + at < len => Err(NESTED),
+            Some((at, false)) => Ok(from + at >= len),
             _ => Ok(true),
         }
+    }
+
+    /// How many bytes the time and the frame take, which may be any: also those of a header. Of others only the signature is known. `None`
+    /// if there are too few to tell.
+    fn contents_len(self, bytes: &[u8]) -> Option<usize> {
+        if !FRAMES.contains(&self.kind) {
+            return Some(OBJECT_SIGNATURE.len());
+        }
+        let header_len = usize::from(self.header_len);
+        let body = |at: usize| bytes.get(header_len + at).map(|&len| usize::from(len.min(64)));
+        Some(match self.kind {
+            MESSAGE => header_len + 16,
+            MESSAGE2 => header_len + 8 + body(3)?.min(8),
+            FD_MESSAGE => header_len + 20 + body(14)?,
+            FD_MESSAGE_64 => header_len + 40 + body(2)?,
+            _ => header_len,
+        })
     }
 
     /// Whether its sizes can be true.

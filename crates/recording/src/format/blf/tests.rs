@@ -327,6 +327,42 @@ fn a_size_that_lies_costs_no_more_than_its_piece() {
     }
 }
 
+/// A drive may have a BLF recording in its frames, sent from one controller to another.
+#[test]
+fn what_a_frame_carries_is_no_object() {
+    let looks_like_one = u64::from_le_bytes(*b"LOBJ \0\x01\0");
+    let body = |len: usize, parts: &[(usize, &[u8])]| {
+        let mut body = vec![0; len];
+        for &(at, bytes) in parts {
+            body[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        body
+    };
+    let inner = message(0x123, 0xAA);
+    let id: &[u8] = &[0x23, 1];
+    let short: &[u8] = b"LOBJ \0\x01\0";
+    let bodies = [
+        (object::MESSAGE, body(16, &[(0, &[1, 0, 0, 8]), (4, id), (8, short)])),
+        (
+            object::FD_MESSAGE,
+            body(84, &[(0, &[1, 0, 0, 15]), (4, id), (13, &[1, 64]), (20, &inner)]),
+        ),
+        (101, body(104, &[(0, &[1, 15, 64]), (4, id), (13, &[0x10]), (40, &inner)])),
+    ];
+    for (kind, body) in bodies {
+        for time in [5, looks_like_one] {
+            for method in [STORED, ZLIB] {
+                let objects = [object(kind, time, &body), message(0x7, 7)].concat();
+                let found = lenient(&file(START, &[container(method, &objects)]));
+                let frames: Vec<_> = found.iter().filter(|it| it.contains('#')).collect();
+                assert_eq!((found.len(), frames.len()), (2, 2), "{kind} {time}: {found:?}");
+                assert!(frames[0].contains("4C4F424A20000100"), "{found:?}");
+                assert!(frames[1].contains("007#07"), "{found:?}");
+            }
+        }
+    }
+}
+
 proptest::proptest! {
     /// Whatever one size in a recording says: no frame but those of its piece is lost or changed, and not silently.
     #[test]
