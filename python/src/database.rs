@@ -154,6 +154,12 @@ impl Database {
         self.signals.name()
     }
 
+    /// The DBC file; of a database of cantools, the one that cantools makes of it.
+    #[getter]
+    fn text<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.text)
+    }
+
     /// The messages, as written.
     #[getter]
     fn messages(&self) -> Vec<Message> {
@@ -216,8 +222,7 @@ impl Database {
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let parse = py.import("candor")?.getattr("parse_dbc")?;
-        let text = PyBytes::new(py, &self.text);
-        Ok((parse, (self.name(), text).into_pyobject(py)?))
+        Ok((parse, (self.name(), self.text(py)).into_pyobject(py)?))
     }
 
     fn __len__(&self) -> usize {

@@ -61,7 +61,8 @@ def decode(
 ) -> dict[str, Any]:
     """Decodes all recordings below a folder into `out`, a file of Parquet for each message and recording; returns the manifest.
 
-    `pattern` is what the names of recordings are like, such as `*.blf`. Other arguments are those of `candor.decode`. `workers` is the number of processes (one for each processor); on Ray, the cluster decides.
+    `pattern` is what the names of recordings are like, such as `*.blf`. Other arguments are those of `candor.decode`. `workers` is the number of
+    processes (one for each processor); on Ray, the cluster decides. `on` is `processes` or `ray`.
     `progress` is called with the number of recordings that are done, of all, and the path of the latest; without, a line a second is written to
     standard error if that is a terminal.
 
@@ -73,11 +74,10 @@ def decode(
     folder, out = pathlib.Path(folder), pathlib.Path(out)
     recordings = _recordings(folder, out, pattern)
     database = candor.Database(dbc)
-    _, (name, text) = database.__reduce__()
     settings = {
         "task": "decode",
-        "dbc": text.decode("latin-1"),
-        "dbc_name": name,
+        "dbc": database.text.decode("latin-1"),
+        "dbc_name": database.name,
         "signals": [signals] if isinstance(signals, str) else signals,
         "bus": [bus] if isinstance(bus, str) else bus,
         "skip_malformed": skip_malformed,
