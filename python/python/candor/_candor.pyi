@@ -78,6 +78,11 @@ class Database:
         """
         What the file is called.
         """
+    @property
+    def text(self, /) -> bytes:
+        """
+        The DBC file; of a database of cantools, the one that cantools makes of it.
+        """
 
 @final
 class Frame:
@@ -409,8 +414,9 @@ def decode(paths: _Path | Iterable[_Path] | Iterable[Frame], dbc: Database | _Ca
     """
     The signals in recordings as columns: a table for each message that comes.
 
-    `paths` are recordings, or an iterable of `Frame`. `dbc` is a path or a `Database`. `signals` are names or patterns (`Message.Signal`, `Signal`, `Motor.*`, `*Temp*`): only they are decoded,
-    and their messages have a table also if no frame came. `bus` keeps the frames of one or some buses.
+    `paths` are recordings, or an iterable of `Frame`. `dbc` is a path or a `Database`. `signals` are names or patterns (`Message.Signal`, `Signal`,
+    `Motor.*`, `*Temp*`): only they are decoded, and their messages have a table also if no frame came. `bus` keeps the frames of one or some
+    buses.
 
     A table has a row for each frame, in the order of the files: `time` (UTC, nanoseconds), `bus`, and a column of physical values for each
     signal, with its unit. What a frame does not have, because it is multiplexed or too short, is missing: a null, or with `nan` not a number,
