@@ -1,9 +1,10 @@
 //! `candor.frames` and `candor.decode`: recordings as columns.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use candor_columns::{AddError, FrameColumns, Missing, SignalColumns};
-use candor_signals::{Fit, Wanted};
+use candor_columns::{AddError, FrameColumns, LongColumns, Missing, SignalColumns};
+use candor_recording::Record;
+use candor_signals::{Database, Fit, Wanted};
 use candor_wire::can::Kind;
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
@@ -72,6 +73,68 @@ pub(crate) fn decode<'py>(
     decoder.tables(py, 0)
 }
 
+/// The signals in recordings in the long form: one table with a row for each value, in the order of the frames.
+///
+/// The arguments are those of `decode`. The columns are `time` (UTC, nanoseconds), `bus`, `message`, `signal`, and the physical `value`. What a
+/// frame does not have has no row.
+#[pyfunction]
+#[pyo3(signature = (paths, dbc, *, signals=None, bus=None, skip_malformed=false))]
+pub(crate) fn values(
+    py: Python<'_>,
+    paths: Source,
+    dbc: DatabaseOrPath,
+    signals: Option<Names>,
+    bus: Option<Names>,
+    skip_malformed: bool,
+) -> PyResult<Table> {
+    let database = dbc.0.signals;
+    let mut reader = Reader::new(paths, bus, skip_malformed)?;
+    let mut columns = LongColumns::new(Arc::clone(&database), &wanted(&database, signals)?);
+    let mut seen = Seen::default();
+    reader.read(py, |record, interfaces| {
+        seen.see(&database, record);
+        columns.add(record, interfaces).map_err(unfit)?;
+        Ok(Next::Now)
+    })?;
+    seen.fits(&database, &reader)?;
+    let batch = columns.take_rest().map_err(broken)?;
+    Ok(candor_columns::Table { name: "values".to_owned(), batch }.into())
+}
+
+/// The signals that are asked for.
+fn wanted(database: &Database, signals: Option<Names>) -> PyResult<Wanted> {
+    let Some(patterns) = signals else { return Ok(Wanted::all(database)) };
+    Wanted::new(database, &patterns.0).map_err(|error| DatabaseError::new_err(error.to_string()))
+}
+
+/// Whether the database describes what came.
+#[derive(Default)]
+struct Seen {
+    fit: Fit,
+    frames: u64,
+}
+
+impl Seen {
+    fn see(&mut self, database: &Database, record: &Record) {
+        let frame = &record.frame;
+        if !matches!(frame.kind(), Kind::Error) {
+            self.frames += 1;
+            if !self.fit.is_any() {
+                self.fit.see(frame.id(), database.position_of(frame).is_some());
+            }
+        }
+    }
+
+    /// That it describes a frame, if there was one.
+    fn fits(&self, database: &Database, reader: &Reader) -> PyResult<()> {
+        if self.fit.is_none() {
+            let text = self.fit.words(database, self.frames, &reader.name());
+            return Err(DatabaseError::new_err(text));
+        }
+        Ok(())
+    }
+}
+
 /// The same as `decode`, piece by piece: an iterator over dictionaries of tables, each of at most so many `rows` in all of its tables. Memory does
 /// not grow with the recordings. Messages of which no frame is in a piece have no table there.
 #[pyfunction]
@@ -125,7 +188,7 @@ impl Batches {
 struct Decoder {
     reader: Reader,
     columns: SignalColumns,
-    fit: Fit,
+    seen: Seen,
 }
 
 impl Decoder {
@@ -139,30 +202,22 @@ impl Decoder {
     ) -> PyResult<Self> {
         let database = database.0.signals;
         let reader = Reader::new(source, bus, skips_malformed)?;
-        let wanted = match signals {
-            None => Wanted::all(&database),
-            Some(patterns) => Wanted::new(&database, &patterns.0)
-                .map_err(|error| DatabaseError::new_err(error.to_string()))?,
-        };
+        let wanted = wanted(&database, signals)?;
         let missing = if nan { Missing::Nan } else { Missing::Null };
         let columns = SignalColumns::new(database, &wanted, missing);
-        Ok(Self { reader, columns, fit: Fit::default() })
+        Ok(Self { reader, columns, seen: Seen::default() })
     }
 
     /// Reads until there are so many rows.
     fn read(&mut self, py: Python<'_>, rows: usize) -> PyResult<Next> {
-        let Self { reader, columns, fit } = self;
+        let Self { reader, columns, seen } = self;
         let next = reader.read(py, |record, interfaces| {
-            let frame = &record.frame;
-            if !fit.is_any() && frame.kind() != Kind::Error {
-                fit.see(frame.id(), columns.database().position_of(frame).is_some());
-            }
+            seen.see(columns.database(), record);
             columns.add(record, interfaces).map_err(unfit)?;
             Ok(if columns.rows() < rows { Next::Now } else { Next::Later })
         })?;
-        if next == Next::Over && fit.is_none() {
-            let text = fit.words(columns.database(), columns.frames(), &reader.name());
-            return Err(DatabaseError::new_err(text));
+        if next == Next::Over {
+            seen.fits(columns.database(), reader)?;
         }
         Ok(next)
     }

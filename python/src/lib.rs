@@ -21,7 +21,7 @@ mod _candor {
     #[pymodule_export]
     use crate::database::{Database, Message, Signal, parse_dbc};
     #[pymodule_export]
-    use crate::decode::{Batches, batches, decode, frames};
+    use crate::decode::{Batches, batches, decode, frames, values};
     #[pymodule_export]
     use crate::errors::{
         DatabaseError, EncodeError, Error, RecordingError, RecordingWarning, RulesError,

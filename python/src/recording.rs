@@ -67,6 +67,9 @@ impl Frame {
         bus: &str,
         direction: Option<&str>,
     ) -> PyResult<Self> {
+        if bus.is_empty() {
+            return Err(PyValueError::new_err("a bus has a name, such as \"can0\""));
+        }
         let known = |name: &&str| Direction::ALL.into_iter().find(|it| it.name() == *name);
         let unknown =
             || PyValueError::new_err("a direction is \"received\", \"transmitted\" or None");

@@ -108,6 +108,20 @@ class Decode(Folder):
         self.assertEqual({name: len(table) for name, table in tables.items()}, {"Pages": 1, "Wide": 0})
         self.assertEqual(tables["Pages"].column_names, ["time", "bus", "Page"])
 
+    def test_the_long_form_has_the_same_values(self):
+        for source, signals in [(DRIVE, None), (list(candor.read(DRIVE)), ["Speed", "Gear*"])]:
+            wide = set()
+            for name, table in candor.decode(DRIVE, DBC, signals=signals).items():
+                for row in pyarrow.table(table).to_pylist():
+                    time, bus = row.pop("time"), row.pop("bus")
+                    wide |= {(time, bus, name, signal_name, value) for signal_name, value in row.items() if value is not None}
+            rows = pyarrow.table(candor.values(source, DBC, signals=signals)).to_pylist()
+            self.assertEqual({tuple(row.values()) for row in rows}, wide)
+            self.assertEqual(len(rows), len(wide))
+            self.assertEqual([row["time"] for row in rows], sorted(row["time"] for row in rows))
+        with self.assertRaisesRegex(candor.DatabaseError, "does not describe the 1 frame"):
+            candor.values([candor.Frame("7FF#00")], DBC)
+
     def test_units_and_names_of_values_come_along(self):
         log = self.file("a.log", "(1.0) can0 00000002#010000\n(1.0) can0 001#00\n")
         tables = candor.decode(log, self.file("a.dbc", PAGES))
@@ -448,6 +462,7 @@ class Trouble(Folder):
             (candor.RecordingError, "no frame is on a bus `can7`; others are can0", lambda: candor.frames(DRIVE, bus="can7")),
             (candor.RecordingError, "broken.log:2:", lambda: candor.frames(broken)),
             (candor.RecordingError, "not a recording in one of the formats", lambda: candor.read(DBC)),
+            (ValueError, "a bus has a name", lambda: candor.Frame("123#00", bus="")),
             (ValueError, "no recording and no frame is given", lambda: candor.decode([], DBC)),
             (TypeError, "expected a path, a list of paths, or frames, not int", lambda: candor.frames(3)),
             (TypeError, "expected a path, a list of paths, or frames, not float", lambda: candor.frames([DRIVE, 1.5])),

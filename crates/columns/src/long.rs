@@ -10,7 +10,7 @@ use candor_recording::{Interfaces, Record};
 use candor_signals::{Database, Wanted};
 use candor_wire::can::Kind;
 
-use crate::rows::{AddError, Buses, Rows, take_first};
+use crate::rows::{AddError, Buses, Rows, make_room, take_first};
 
 /// Decodes frames into a row per value, in the order in which they come, and in a frame in that of the database.
 ///
@@ -135,6 +135,9 @@ impl LongColumns {
         for &(place, name) in &wanted.signals {
             let signal = message.signals.get(place);
             if let Some(decoded) = signal.and_then(|signal| message.read(signal, frame.data())) {
+                make_room(&mut self.messages, 1)?;
+                make_room(&mut self.signals, 1)?;
+                make_room(&mut self.values, 1)?;
                 self.rows.add(record, bus)?;
                 self.messages.push(wanted.name);
                 self.signals.push(name);

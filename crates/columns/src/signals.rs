@@ -36,16 +36,8 @@ pub struct SignalColumns {
     buses: Buses,
     /// By message, if signals of it are wanted.
     tables: Vec<Option<Columns>>,
-    counts: Counts,
     /// In all tables.
     rows: usize,
-}
-
-/// How many frames came, and how many of them the database describes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    frames: u64,
-    described: u64,
 }
 
 #[derive(Debug)]
@@ -75,14 +67,7 @@ impl SignalColumns {
             (!columns.is_empty()).then(|| Columns { is_asked_for, rows: Rows::default(), columns })
         };
         let tables = database.messages().iter().enumerate().map(columns).collect();
-        Self {
-            database,
-            missing,
-            buses: Buses::default(),
-            tables,
-            counts: Counts::default(),
-            rows: 0,
-        }
+        Self { database, missing, buses: Buses::default(), tables, rows: 0 }
     }
 
     /// Takes a frame of a recording with these interfaces.
@@ -95,11 +80,9 @@ impl SignalColumns {
         if matches!(frame.kind(), Kind::Error | Kind::Remote) {
             return Ok(());
         }
-        self.counts.frames += 1;
         let Some(place) = self.database.position_of(frame) else {
             return Ok(());
         };
-        self.counts.described += 1;
         let (Some(message), Some(Some(table))) =
             (self.database.messages().get(place), self.tables.get_mut(place))
         else {
@@ -115,18 +98,6 @@ impl SignalColumns {
             column.add(value.map(|decoded| decoded.physical), self.missing)?;
         }
         Ok(())
-    }
-
-    /// How many data frames came.
-    #[must_use]
-    pub const fn frames(&self) -> u64 {
-        self.counts.frames
-    }
-
-    /// How many of them the database describes.
-    #[must_use]
-    pub const fn described(&self) -> u64 {
-        self.counts.described
     }
 
     /// How many rows there are in all tables.
@@ -260,7 +231,6 @@ BO_ 2 Other: 1 A
             for (time, frame) in frames.iter().enumerate() {
                 columns.add(&record(time as u64, *frame), &interfaces).unwrap();
             }
-            prop_assert_eq!(columns.frames(), frames.len() as u64);
             for table in columns.take().unwrap() {
                 let message = database.message_named(&table.name).unwrap();
                 let rows: Vec<_> = frames

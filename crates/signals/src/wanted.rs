@@ -131,21 +131,19 @@ fn no_message(database: &Database, pattern: &str) -> NotFound {
 
 /// A pattern that means no signal, with the name that it is nearest to.
 fn not_found(database: &Database, pattern: &str) -> NotFound {
-    let messages = database.messages();
-    match pattern.split_once('.') {
-        Some((name, signal)) => match database.message_named(name) {
-            Ok(message) => match message.signal_named(signal) {
-                Ok(_) => NotFound::new("signal", pattern, database.name(), []),
-                Err(error) => error,
-            },
-            Err(error) => error,
-        },
-        None => {
-            let signals = messages.iter().flat_map(|message| &message.signals);
-            let names = signals.map(|signal| signal.name.as_str());
-            NotFound::new("signal", pattern, database.name(), names)
-        }
+    let (message_pattern, signal) = pattern.split_once('.').unwrap_or(("*", pattern));
+    let glob = WildMatch::new(message_pattern);
+    let messages = database.messages().iter();
+    let mut messages = messages.filter(|message| glob.matches(&message.name)).peekable();
+    if messages.peek().is_none() {
+        return no_message(database, message_pattern);
     }
+    let place = match message_pattern {
+        "*" => database.name().to_owned(),
+        name => format!("`{name}`"),
+    };
+    let signals = messages.flat_map(|message| &message.signals);
+    NotFound::new("signal", signal, &place, signals.map(|signal| signal.name.as_str()))
 }
 
 #[cfg(test)]
@@ -194,7 +192,9 @@ BO_ 2 Wheels: 8 A
             ("Engin.Speed", "no message of car.dbc is called `Engin`; did you mean `Engine`?"),
             ("Engine.Tmp", "no signal of `Engine` is called `Tmp`; did you mean `Temp`?"),
             ("", "no signal of car.dbc is called ``"),
-            ("*.X*", "no message of car.dbc is called `*`"),
+            ("*.X*", "no signal of car.dbc is called `X*`"),
+            ("E*.Temq", "no signal of `E*` is called `Temq`; did you mean `Temp`?"),
+            ("X*.Temp", "no message of car.dbc is called `X*`"),
         ] {
             let error = Wanted::new(&database, &["Speed", pattern]).unwrap_err();
             assert_eq!(error.to_string(), expected);

@@ -30,6 +30,7 @@ from ._candor import (
     profiles,
     read,
     results,
+    values,
 )
 
 __all__ = [
@@ -57,4 +58,5 @@ __all__ = [
     "profiles",
     "read",
     "results",
+    "values",
 ]

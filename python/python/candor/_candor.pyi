@@ -12,7 +12,7 @@ _Value: TypeAlias = int | float | str
 class _CantoolsDatabase(Protocol):
     def as_dbc_string(self) -> str: ...
 
-__all__ = ["bus_load", "frame_bits", "Database", "Message", "Signal", "parse_dbc", "Batches", "batches", "decode", "frames", "DatabaseError", "EncodeError", "Error", "RecordingError", "RecordingWarning", "RulesError", "Frame", "Recording", "read", "profiles", "results", "Applied", "Rules", "Table"]
+__all__ = ["bus_load", "frame_bits", "Database", "Message", "Signal", "parse_dbc", "Batches", "batches", "decode", "frames", "values", "DatabaseError", "EncodeError", "Error", "RecordingError", "RecordingWarning", "RulesError", "Frame", "Recording", "read", "profiles", "results", "Applied", "Rules", "Table"]
 
 @final
 class Applied:
@@ -464,6 +464,14 @@ def results(folder: _Path) -> Table:
 
     The columns are `experiment`, `testbed`, `seed`, an `axis` of the matrix by its name where there are such, `metric`, `count`, and `min_ns`,
     `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns`, `mean_ns`, `stddev_ns`.
+    """
+
+def values(paths: _Path | Iterable[_Path] | Iterable[Frame], dbc: Database | _CantoolsDatabase | _Path, *, signals: str | Iterable[str] | None = None, bus: str | Iterable[str] | None = None, skip_malformed: bool = False) -> Table:
+    """
+    The signals in recordings in the long form: one table with a row for each value, in the order of the frames.
+
+    The arguments are those of `decode`. The columns are `time` (UTC, nanoseconds), `bus`, `message`, `signal`, and the physical `value`. What a
+    frame does not have has no row.
     """
 
 class Error(Exception):
