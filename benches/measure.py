@@ -19,6 +19,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -34,6 +35,7 @@ BENCHES = {
     "signals_pace": "candor-signal-service",
     "gateway": "candor-gateway",
     "relay": "candor-gateway",
+    "python_package": None,  # a program of Python, with the package of this repository
 }
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 PLACE = re.compile(r"<!-- bench (\w+): [^>]*-->\n.*?<!-- end of bench -->", re.DOTALL)
@@ -93,9 +95,10 @@ def merge(rounds):
 def build():
     """Compiles all benches at once, so that each has what the others have; their programs, by name."""
     command = ["cargo", "bench", "--quiet", "--profile", "dist", "--no-run", "--message-format=json"]
-    for package in sorted(set(BENCHES.values())):
+    compiled = {name: package for name, package in BENCHES.items() if package}
+    for package in sorted(set(compiled.values())):
         command += ["-p", package]
-    for name in BENCHES:
+    for name in compiled:
         command += ["--bench", name]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
@@ -104,15 +107,29 @@ def build():
     for line in done.stdout.splitlines():
         message = json.loads(line)
         if message.get("executable") and message["target"]["kind"] == ["bench"]:
-            found[message["target"]["name"]] = message["executable"]
+            found[message["target"]["name"]] = [message["executable"]]
     return found
+
+
+def python_environment():
+    """The interpreter of an environment with the package, built as it is installed, and its peers."""
+    folder = ROOT / "target/bench-python"
+    python = folder / "bin/python"
+    build = [folder / "bin/maturin", "build", "--profile", "dist", "--locked", "--quiet", "--manifest-path", "python/Cargo.toml", "--out", folder / "wheel"]
+    install = [python, "-m", "pip", "install", "--quiet"]
+    shutil.rmtree(folder / "wheel", ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    subprocess.run([*install, "-r", "tests/python/requirements.txt"], cwd=ROOT, check=True)
+    subprocess.run(build, cwd=ROOT, check=True)
+    subprocess.run([*install, "--no-index", "--no-deps", "--force-reinstall", *(folder / "wheel").glob("*.whl")], check=True)
+    return python
 
 
 def run(name, program):
     """What a bench prints."""
-    done = subprocess.run([program, "--bench"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([*program, "--bench"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
-        raise Failure(f"{name}: {program} failed")
+        raise Failure(f"{name}: {program[-1]} failed")
     return done.stdout
 
 
@@ -159,7 +176,9 @@ def main():
     if unknown := set(names) - set(BENCHES):
         raise Failure(f"there is no bench {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
     look_at_load("build", arguments.write)
-    programs = build()
+    programs = build() if any(BENCHES[name] for name in names) else {}
+    if "python_package" in names:
+        programs["python_package"] = [python_environment(), ROOT / "benches/python_package.py"]
     look_at_load("run", arguments.write)
     rounds = {name: [] for name in names}
     for number in range(arguments.rounds):
@@ -177,6 +196,6 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (Failure, OSError) as failure:
+    except (Failure, OSError, subprocess.CalledProcessError) as failure:
         print(failure, file=sys.stderr)
         sys.exit(2)
