@@ -230,7 +230,8 @@ fn latencies(result: &ResultFile) -> String {
     if rows.is_empty() {
         String::new()
     } else {
-        format!("\n{}", table(&head.collect::<Vec<_>>(), &rows))
+        let head = table(&head.collect::<Vec<_>>(), &rows);
+        format!("\n{head}max: the largest of so many, and no bound: of more, one may take longer\n")
     }
 }
 

@@ -273,6 +273,20 @@ impl Claim {
         self.terms().into_iter().flatten().all(is_there)
     }
 
+    /// Whether it is about a largest value.
+    #[must_use]
+    pub fn is_about_maxima(&self) -> bool {
+        let is_largest = |term: &Term| matches!(term.quantity, Quantity::Latency(_, "max"));
+        self.terms().into_iter().flatten().any(is_largest)
+    }
+
+    /// Whether it says something about this result.
+    #[must_use]
+    pub fn is_about_result(&self, result: &ResultFile) -> bool {
+        let names = [result.group(), &result.experiment];
+        self.terms().into_iter().flatten().any(|term| names.contains(&&*term.experiment))
+    }
+
     /// The unit of its values and bounds, where nanoseconds stand for microseconds; `None` for a ratio.
     #[must_use]
     pub fn unit(&self) -> Option<Unit> {

@@ -266,6 +266,11 @@ pub enum Pace {
         /// Shortest and longest while.
         turnaround: (Nanos, Nanos),
     },
+    /// At random times, whatever became of the frames before.
+    OpenLoop {
+        /// Shortest and longest time between two.
+        gap: (Nanos, Nanos),
+    },
     /// At every second frame time.
     Half,
     /// Back to back.
@@ -387,8 +392,8 @@ impl fmt::Display for MachineChoice {
             write!(f, ", {}", self.parameters)?;
         }
         match self.tester {
-            order::Tester::Inside => {}
-            order::Tester::Outside => write!(f, ", tester outside")?,
+            order::Tester::Inside => write!(f, ", tester inside")?,
+            order::Tester::Outside => {}
             order::Tester::Master => write!(f, ", round trips")?,
         }
         Ok(())

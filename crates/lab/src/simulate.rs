@@ -166,10 +166,15 @@ impl Scene {
                     Pace::OneAtATime { turnaround } => {
                         (Drive::OneAtATime { turnaround, timeout: *timeout }, SENDER_QUEUE)
                     }
+                    Pace::OpenLoop { .. } => (Drive::Timed, REPLAY_QUEUE),
                     Pace::Half => (Drive::Paced { period_percent: 200 }, SENDER_QUEUE),
                     Pace::Flood => (Drive::Flood, FLOOD_QUEUE),
                 };
-                let source = frames.clone().source(allowance);
+                let gaps = match *pace {
+                    Pace::OpenLoop { gap } => Some((gap, Random::new(experiment.seed, 4 << 32))),
+                    _ => None,
+                };
+                let source = frames.clone().source(allowance, gaps);
                 let config = config(drive, Discipline::Fifo, depth);
                 self.senders.push(self.world.add_sender(self.buses[0], config, source));
             }

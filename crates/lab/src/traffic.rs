@@ -50,14 +50,21 @@ impl Numbered {
         Frame::from_parts(can_id, data.get(..self.length)?, self.fd_flags).ok()
     }
 
-    /// Its frames, as a source for senders that do not look at times.
-    pub(crate) fn source(self, allowance: Allowance) -> Box<dyn Source> {
-        let mut number = 0;
+    /// Its frames, as a source for senders that do not look at times, or with random times between them.
+    pub(crate) fn source(
+        self,
+        allowance: Allowance,
+        mut gaps: Option<((Nanos, Nanos), Random)>,
+    ) -> Box<dyn Source> {
+        let (mut number, mut at) = (0, Time::ZERO);
         Box::new(move || {
             take(&allowance)?;
             let frame = self.frame(number)?;
             number += 1;
-            Some(Release { at: Time::ZERO, frame, stuffing: self.stuffing })
+            if let Some(((shortest, longest), random)) = &mut gaps {
+                at = at + random.nanos(*shortest, *longest);
+            }
+            Some(Release { at, frame, stuffing: self.stuffing })
         })
     }
 }

@@ -235,6 +235,23 @@ fn without_a_gateway_frames_are_delivered_on_their_own_bus() {
 }
 
 #[test]
+fn in_open_loop_frames_do_not_wait_for_those_before() {
+    // A frame takes 3 ms in the gateway, and the next one comes after 1 to 2 ms.
+    let text = format!(
+        "count = 500\n{BUSES}gateway.delay = '3ms'\n\
+         traffic = {{ kind = 'open-loop', turnaround_shortest = '1ms', turnaround_longest = '2ms' }}\n"
+    );
+    let (result, rows) = run(&text);
+    assert_eq!((result.counts.sent, result.counts.received), (500, 500));
+    let mut due: Vec<u64> = rows.iter().map(|row| number(row, "queued_ns").unwrap()).collect();
+    due.sort_unstable();
+    let gaps: Vec<_> = due.windows(2).map(|two| two[1] - two[0]).collect();
+    assert!(gaps.iter().all(|gap| (1_000_000..=2_000_000).contains(gap)));
+    let below = |ns: u64| gaps.iter().filter(|&&gap| gap < ns).count();
+    assert!((75..175).contains(&below(1_250_000)) && (325..425).contains(&below(1_750_000)));
+}
+
+#[test]
 fn the_seed_decides_every_byte() {
     let text = format!(
         "count = 500\n{BUSES}gateway.profile = 'mpc5200-2.6.33'\n\

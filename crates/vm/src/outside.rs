@@ -107,9 +107,7 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
         (Departures::AfterArrival(whiles), order::Pace::OneAtATime { timeout_ns, .. }) => {
             (Pace::AfterArrival { bus: way.to, timeout_ns }, whiles)
         }
-        (Departures::AfterArrival(times), order::Pace::Paced { .. })
-        | (Departures::AfterArrival(times), order::Pace::RoundTrips { .. })
-        | (Departures::At(times), _) => (Pace::Timed, times),
+        (Departures::AfterArrival(times) | Departures::At(times), _) => (Pace::Timed, times),
     };
     let is_timed = pace == Pace::Timed;
     let steps = (0..).zip(times).map(|(number, at_ns)| {
@@ -443,7 +441,9 @@ mod tests {
                     assert!((LEAD_NS + 10..=LEAD_NS + 20).contains(&times[0]), "{times:?}");
                     assert!(times[1..].iter().all(|at| (10..=20).contains(at)), "{times:?}");
                 }
-                order::Pace::RoundTrips { .. } => panic!("no such pace is in the list"),
+                order::Pace::OpenLoop { .. } | order::Pace::RoundTrips { .. } => {
+                    panic!("no such pace is in the list")
+                }
             }
         }
         // A master is in the guest: nobody outside sends.

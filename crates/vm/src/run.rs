@@ -135,6 +135,7 @@ fn limit_s(order: &Order) -> u64 {
                 Pace::OneAtATime { longest_ns, timeout_ns, .. } => {
                     longest_ns.saturating_add(timeout_ns)
                 }
+                Pace::OpenLoop { longest_ns, .. } => longest_ns.max(frame_ns),
                 Pace::Paced { period_percent } => frame_ns * u64::from(period_percent) / 100,
                 Pace::RoundTrips { period_ns, timeout_ns, .. } => {
                     period_ns.saturating_add(timeout_ns).max(2 * frame_ns)

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use candor_diagnostics::{by_count, counted, part_of};
 use candor_lab::claims::{Agreement, Claim, Verdict};
+use candor_lab::columns::about_maxima;
 use candor_lab::experiment::Testbed;
 use candor_lab::glob;
 use candor_lab::group::Range;
@@ -60,6 +61,16 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
             return Err(format!("{file}: no claim has an id that matches `{glob}`"));
         }
     }
+    if arguments.selection.only.is_some() {
+        // Claims about experiments that were not selected have nothing to say here.
+        campaign.claims.retain(|claim| claim.is_within(&campaign.experiments));
+        if campaign.claims.is_empty() {
+            let file = arguments.selection.file.display();
+            return Err(format!(
+                "{file}: no claim is about the selected experiments alone; select more with --only"
+            ));
+        }
+    }
     let chosen = &campaign.claims;
     campaign.experiments.retain(|experiment| chosen.iter().any(|claim| claim.is_about(experiment)));
     let outcome = match arguments.no_run {
@@ -73,7 +84,7 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
     let judged: Vec<_> = campaign.claims.iter().map(|claim| Judged::new(claim, &results)).collect();
     match arguments.json {
         true => print(&lines(&judged)?)?,
-        false => print(&text(&judged, value_head(&results), arguments.markdown))?,
+        false => print(&text(&judged, &results, arguments.markdown))?,
     }
     tell(&judged, &results);
     let wanted = if arguments.no_run { results.len() } else { campaign.experiments.len() };
@@ -96,7 +107,7 @@ pub(crate) fn run_with_claims(arguments: &Run) -> Answer {
     if !judged.is_empty() && !results.is_empty() {
         match arguments.json {
             true => print(&lines(&judged)?)?,
-            false => print(&format!("\n{}", text(&judged, value_head(&results), false)))?,
+            false => print(&format!("\n{}", text(&judged, &results, false)))?,
         }
         tell(&judged, &results);
     }
@@ -177,17 +188,25 @@ fn lines(judged: &[Judged<'_>]) -> Result<String, String> {
 }
 
 /// The claims as a table, and how many of each group hold as another.
-fn text(judged: &[Judged<'_>], value_head: &str, is_markdown: bool) -> String {
-    let (head, rows) = verdicts(judged, value_head);
+fn text(judged: &[Judged<'_>], results: &[ResultFile], is_markdown: bool) -> String {
+    let (head, rows) = verdicts(judged, value_head(results));
     let (group_head, group_rows) = group_table(judged);
+    let of_maxima = || judged.iter().map(|it| it.claim).filter(|claim| claim.is_about_maxima());
+    let is_of_one = |result: &&ResultFile| of_maxima().any(|claim| claim.is_about_result(result));
+    let maxima = about_maxima(results.iter().filter(is_of_one)).unwrap_or_default();
     if is_markdown {
-        return format!("{}\n{}", markdown(&head, &rows), markdown(&group_head, &group_rows));
+        let maxima = if maxima.is_empty() { maxima } else { format!("\n{maxima}") };
+        return format!(
+            "{}{maxima}\n{}",
+            markdown(&head, &rows),
+            markdown(&group_head, &group_rows)
+        );
     }
     // Notes are for files: on a terminal they would break the lines.
     let cut = |row: &Vec<String>| row[..row.len() - 1].to_vec();
     let head = aligned(cut(&head));
     let rows: Vec<_> = rows.iter().map(cut).collect();
-    format!("{}\n{}", plain(&head, &rows), plain(&aligned(group_head), &group_rows))
+    format!("{}{maxima}\n{}", plain(&head, &rows), plain(&aligned(group_head), &group_rows))
 }
 
 /// On standard error: how many hold, and why there is no value of others.

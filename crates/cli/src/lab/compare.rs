@@ -208,7 +208,11 @@ fn figures(figures: &[Figure], allow: Allowance) -> String {
         ">",
         "verdict",
     ];
-    table(&head, &figures.iter().map(row).collect::<Vec<_>>())
+    let mut out = table(&head, &figures.iter().map(row).collect::<Vec<_>>());
+    if figures.iter().any(|figure| figure.figure == "max") {
+        out.push_str("max: the largest of the frames of one seed on each side, and no bound\n");
+    }
+    out
 }
 
 fn ranges(ranges: &[Ranges]) -> String {

@@ -2,7 +2,7 @@
 
 use candor_causes::Ending;
 use candor_diagnostics::noun;
-use candor_lab::columns::{Column, Columns, Shown};
+use candor_lab::columns::{Column, Columns, Shown, about_maxima};
 use candor_lab::experiment::Testbed;
 use candor_lab::group::{Group, Range, groups};
 use candor_lab::kinds;
@@ -50,7 +50,9 @@ fn tabulated(finished: &[&Ran], columns: &Columns) -> String {
     };
     let head: Vec<_> = head.iter().map(String::as_str).collect();
     let rows: Vec<_> = groups.iter().map(row).collect();
-    format!("{}\n{}", table(&head, &rows), columns.legend)
+    let has_maxima = columns.columns.iter().any(|column| column.head.ends_with("max"));
+    let maxima = has_maxima.then(|| about_maxima(finished.iter().map(|ran| &ran.result))).flatten();
+    format!("{}\n{}{}", table(&head, &rows), columns.legend, maxima.unwrap_or_default())
 }
 
 fn cell(column: &Column, group: &Group<'_>) -> String {

@@ -19,7 +19,7 @@ pub(super) struct Selection {
     pub(super) file: PathBuf,
     /// Select experiments by name; * stands for any characters, ? for one character
     #[arg(long, value_name = "GLOB")]
-    only: Option<String>,
+    pub(super) only: Option<String>,
     /// Set a value in every experiment, such as count=1000 or traffic.kind=flood
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,

@@ -89,11 +89,13 @@ static KEYS: [Key; 40] = [
         pattern: "traffic.turnaround_*",
         uses: |it| {
             let pace = |it: &Traffic| {
-                matches!(it, Traffic::Numbered { pace: Pace::OneAtATime { .. }, .. })
+                let is_random =
+                    |pace: &Pace| matches!(pace, Pace::OneAtATime { .. } | Pace::OpenLoop { .. });
+                matches!(it, Traffic::Numbered { pace, .. } if is_random(pace))
             };
             sends(it, pace)
         },
-        advice: "no experiment sends one frame at a time; set traffic.kind=one-at-a-time",
+        advice: "no experiment sends at random times; set traffic.kind=one-at-a-time or open-loop",
     },
     periodic("traffic.nodes*"),
     periodic("traffic.node"),
@@ -134,14 +136,13 @@ const fn on_vm(pattern: &'static str) -> Key {
 }
 
 const fn outside(pattern: &'static str) -> Key {
-    let advice =
-        "no experiment has its tester outside of the guest; add --set vm.tester=\"outside\"";
+    let advice = "no experiment has its tester outside of the guest; remove vm.tester = \"inside\"";
     Key { pattern, uses: |it| runs(it, is_outside), advice }
 }
 
 const fn with_errors(pattern: &'static str) -> Key {
-    let advice = "no experiment runs on buses that can have errors; add --testbed sim, or --set \
-                  vm.tester=\"outside\"";
+    let advice = "no experiment runs on buses that can have errors; add --testbed sim, or remove \
+                  vm.tester = \"inside\"";
     let uses: fn(&Experiment) -> bool =
         |it| runs(it, |world| matches!(world, World::Sim(_)) || is_outside(world));
     Key { pattern, uses, advice }
@@ -227,21 +228,28 @@ struct Settings<'a> {
     traffic: Option<Traffic>,
     gateway: Option<keys::Said<'a>>,
     machine: machine::Said,
+    tester: Tester,
     wants_tester: Option<bool>,
     tester_origin: &'a Origin,
 }
 
 impl<'a> Settings<'a> {
-    fn read(mut file: Section<'a>, reader: &mut Reader<'_>) -> Self {
+    fn read(mut file: Section<'a>, reader: &mut Reader<'_>, testbed: Testbed) -> Self {
         let (load, load_size) = file.section("load").map(read_load).unwrap_or_default();
-        let traffic = file.section("traffic").and_then(|section| reader.traffic(section));
+        let machine = reader.machine(file.section("vm"));
+        let tester = said::place_of_tester(&machine, &reader.network.buses);
+        let turnaround = match (testbed, tester) {
+            (Testbed::Vm, Tester::Outside) => traffic::turnaround_outside(load, load_size),
+            _ => traffic::SHORT_TURNAROUND,
+        };
+        let traffic =
+            file.section("traffic").and_then(|section| reader.traffic(section, turnaround));
         let gateway =
             file.section("gateway").map(|section| reader.gateway(section, traffic.as_ref()));
-        let machine = reader.machine(file.section("vm"));
         let wants_tester = file.one_of("instrument", &[("wire", false), ("tester", true)]);
         let tester_origin = file.origin_of("instrument");
         file.finish();
-        Self { load, load_size, traffic, gateway, machine, wants_tester, tester_origin }
+        Self { load, load_size, traffic, gateway, machine, tester, wants_tester, tester_origin }
     }
 }
 
@@ -256,12 +264,14 @@ fn read(reading: Reading<'_>) -> Option<Examined> {
         reader.has_network = true;
     }
     network.doubt_gateway(table, findings);
-    let settings = Settings::read(file, &mut reader);
+    let testbed = common.testbed.unwrap_or(Testbed::Sim);
+    let settings = Settings::read(file, &mut reader, testbed);
     let traffic = settings.traffic;
     let said = Said {
         gateway: settings.gateway,
         load: settings.load,
         load_size: settings.load_size,
+        tester: settings.tester,
         machine: settings.machine,
         count: common.count,
         traffic: traffic.as_ref(),
@@ -269,7 +279,7 @@ fn read(reading: Reading<'_>) -> Option<Examined> {
         tester_origin: settings.tester_origin,
         table,
     };
-    let hosted = match common.testbed.unwrap_or(Testbed::Sim) {
+    let hosted = match testbed {
         Testbed::Sim => reader.sim(said),
         Testbed::Vm => reader.vm(said),
         // Refused above.
@@ -296,5 +306,5 @@ fn check_parts(table: &Table, base: &Path, findings: &Findings) {
     Common::read(&mut file, &[KIND.name]);
     let mut reader = Reader::new(base, findings, &mut file);
     reader.network.buses.clear();
-    Settings::read(file, &mut reader);
+    Settings::read(file, &mut reader, Testbed::Sim);
 }

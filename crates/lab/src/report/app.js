@@ -970,7 +970,9 @@ function startPage() {
       h("span", { title: `${key} = ${formula}` }, label),
       ...["min", "p50", "p99", "max"].map((name) => time(figure(experiment, key, name))),
     ]);
-    return part("Where the time goes", ["Metric", "min", "p50", "p99", "max"], rows);
+    const table = part("Where the time goes", ["Metric", "min", "p50", "p99", "max"], rows);
+    table?.append(h("p", { className: "hint" }, `max: the largest of ${counted(experiment.counts.received, "frame")} with one seed, and no bound.`));
+    return table;
   }
 
   /** What stopped frames: not routed first, losses last, as in the sum above. */

@@ -5,6 +5,7 @@
 //! | first bus, second bus | `can2`, `can3`: the gateway's interfaces on source and target |
 //! | virtual buses of the rules | `vcan0`, `vcan1`, ... |
 //! | one at a time | as such; with a tester inside, to each turnaround comes what a frame would take on both buses |
+//! | open loop | as such |
 //! | half, flood | every 200 % and every 100 % of a frame's time |
 
 use candor_engine::Table;
@@ -47,6 +48,10 @@ pub(crate) fn order(
                 timeout_ns: timeout.as_nanos(),
             }
         }
+        experiment::Pace::OpenLoop { gap: (shortest, longest) } => Pace::OpenLoop {
+            shortest_ns: shortest.as_nanos(),
+            longest_ns: longest.max(shortest).as_nanos(),
+        },
         experiment::Pace::Half => Pace::Paced { period_percent: 200 },
         experiment::Pace::Flood => Pace::Paced { period_percent: 100 },
     };

@@ -59,7 +59,10 @@ fn settings_reach_the_order() {
     assert_eq!(priorities, (Some(60), Some(0)));
     let interfaces: Vec<_> = order.rules.buses.iter().map(|bus| bus.port.as_str()).collect();
     assert_eq!(interfaces, ["can2", "can3", "vcan0", "vcan1"]);
-    assert_eq!(*lab.log.boots.lock().unwrap(), ["Linux 6.1-rt, 125 MIPS, threadirqs"]);
+    assert_eq!(
+        *lab.log.boots.lock().unwrap(),
+        ["Linux 6.1-rt, 125 MIPS, threadirqs, tester inside"]
+    );
 }
 
 #[test]
@@ -169,24 +172,23 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
             &["a tester outside has SJA1000 controllers only"],
         ),
         (
-            format!("{TWO}load = {{ kind = 'ethernet', datagrams = 'udp' }}"),
-            &["t.toml:7:41: error: this is for a station outside", "vm.tester = \"outside\""],
+            format!("{TWO}load = {{ kind = 'ethernet', datagrams = 'udp' }}\nvm.tester = 'inside'"),
+            &["t.toml:7:41: error: this is for a station outside", "remove it, or vm.tester"],
         ),
         (
-            format!("{TWO}load = {{ kind = 'ethernet', link = '100M' }}"),
+            format!("{TWO}load = {{ kind = 'ethernet', link = '100M' }}\nvm.tester = 'inside'"),
             &["this is for a station outside of the guest"],
         ),
         (
-            format!("{TWO}vm.tester = 'outside'\nload = {{ kind = 'ethernet', period = '2ms' }}"),
+            format!("{TWO}load = {{ kind = 'ethernet', period = '2ms' }}"),
             &["a flood ping has no period", "datagrams = \"echo\""],
         ),
+        (format!("{TWO}load = {{ kind = 'ethernet', link = '2G' }}"), &["`link` is \"2G\"", "1G"]),
         (
-            format!("{TWO}vm.tester = 'outside'\nload = {{ kind = 'ethernet', link = '2G' }}"),
-            &["`link` is \"2G\"", "1G"],
-        ),
-        (
-            format!("{TWO}vm.driver_sources = '{SOURCES}'\nvm.driver = 'candor_can'"),
-            &["t.toml:8:13: error: the tester inside uses", "vm.tester = \"outside\""],
+            format!(
+                "{TWO}vm.driver_sources = '{SOURCES}'\nvm.driver = 'candor_can'\nvm.tester = 'inside'"
+            ),
+            &["t.toml:8:13: error: the tester inside uses", "remove vm.tester = \"inside\""],
         ),
         (
             format!("{TWO}vm = {{ driver = 'candor_can', driver_sources = '{SOURCES}' }}"),
@@ -204,17 +206,14 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
             &["same bit rate", "give both buses the same bitrate"],
         ),
         (
-            TWO.replace("'kernel'", "'reader'"),
+            format!("{}vm.tester = 'inside'", TWO.replace("'kernel'", "'reader'")),
             &[
                 "t.toml:5:16: error: a reader is measured against the bus",
-                "vm.tester = \"outside\"",
+                "remove vm.tester = \"inside\"",
             ],
         ),
         (
-            format!(
-                "{}vm.tester = 'outside'\ngateway.generate = {{ filters = 1 }}",
-                TWO.replace("'kernel'", "'reader'")
-            ),
+            format!("{}gateway.generate = {{ filters = 1 }}", TWO.replace("'kernel'", "'reader'")),
             &["a reader passes nothing on", "remove `rules` and `generate`"],
         ),
         (
@@ -285,6 +284,32 @@ fn rules_that_change_the_number_are_refused() {
                 panic!("{rule}: {:?}", read.map(|_| ()).map_err(|error| error.to_string()))
             }
         }
+    }
+}
+
+#[test]
+fn a_tester_outside_waits_over_the_longest_period_of_the_system() {
+    let udp = |period| format!("load = {{ kind = 'ethernet', datagrams = 'udp'{period} }}\n");
+    let open_loop = TWO.replace("'one-at-a-time'", "'open-loop'");
+    let inside = "vm.tester = 'inside'\n".to_owned();
+    for (text, expected) in [
+        (TWO.to_owned(), (100_000, 5_000_000)),
+        (TWO.to_owned() + &udp(", period = '3ms'"), (100_000, 5_000_000)),
+        (TWO.to_owned() + &udp(", period = '40ms'"), (100_000, 40_100_000)),
+        (TWO.to_owned() + &udp(""), (100_000, 5_000_000)),
+        (format!("{TWO}traffic.turnaround_shortest = '10us'\n"), (10_000, 5_000_000)),
+        (open_loop.clone(), (100_000, 5_000_000)),
+        (open_loop + &inside, (100_000, 5_000_000)),
+    ] {
+        let lab = Lab::new(perfect);
+        lab.run(&text);
+        let orders = lab.log.orders.lock().unwrap();
+        let (Pace::OneAtATime { shortest_ns, longest_ns, .. }
+        | Pace::OpenLoop { shortest_ns, longest_ns }) = orders[0].traffic.pace
+        else {
+            panic!("{text}")
+        };
+        assert_eq!((shortest_ns, longest_ns), expected, "{text}");
     }
 }
 

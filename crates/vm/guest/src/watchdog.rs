@@ -57,6 +57,7 @@ fn of_frames(measurement: &Measurement) -> Nanos {
             let frame = FRAME_BITS * 1_000_000_000 / bit_rate;
             Nanos::from_nanos(frame.saturating_mul(u64::from(period_percent)) / 100)
         }
+        Pace::OpenLoop { longest_ns, .. } => Nanos::from_nanos(longest_ns),
         Pace::RoundTrips { period_ns, timeout_ns, .. } => {
             Nanos::from_nanos(period_ns.saturating_add(timeout_ns))
         }

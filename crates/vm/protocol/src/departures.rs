@@ -46,6 +46,15 @@ impl Departures {
                 }
                 Ok(Self::At(times))
             }
+            Pace::OpenLoop { shortest_ns, longest_ns } => {
+                let mut random = Random::new(seed);
+                let mut at_ns = 0_u64;
+                let times = (0..traffic.count).map(|_| {
+                    at_ns = at_ns.saturating_add(random.between(shortest_ns, longest_ns));
+                    at_ns
+                });
+                Ok(Self::At(times.collect()))
+            }
             // Their master decides.
             Pace::RoundTrips { .. } => Ok(Self::At(Vec::new())),
         }
@@ -130,6 +139,23 @@ mod tests {
         assert_ne!(draw(1), draw(2));
         let Departures::AfterArrival(whiles) = draw(1) else { panic!("one at a time") };
         assert!(whiles.len() == 50 && whiles.iter().all(|wait| (10..=20).contains(wait)));
+    }
+
+    #[test]
+    fn in_open_loop_times_do_not_wait_for_anything() {
+        let pace = Pace::OpenLoop { shortest_ns: 10, longest_ns: 20 };
+        let draw = |seed| match Departures::new(&traffic(pace, 500), BUS, seed) {
+            Ok(Departures::At(times)) => times,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+        let times = draw(1);
+        let gaps = times.iter().zip([&0].into_iter().chain(&times)).map(|(at, last)| at - last);
+        let mut gaps: Vec<_> = gaps.collect();
+        gaps.sort_unstable();
+        gaps.dedup();
+        assert_eq!(gaps, (10..=20).collect::<Vec<_>>());
     }
 
     #[test]

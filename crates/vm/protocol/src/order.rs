@@ -294,6 +294,13 @@ pub enum Pace {
         /// 100 for flood, 200 for half of it.
         period_percent: u32,
     },
+    /// At random times, whatever became of the frames before.
+    OpenLoop {
+        /// The shortest time between two, in nanoseconds.
+        shortest_ns: u64,
+        /// The longest; each is drawn evenly from between.
+        longest_ns: u64,
+    },
     /// Requests of a master, as `candor ping` sends them. The identifiers are those of request and answer.
     RoundTrips {
         /// The mean time between two of them; 0 for as soon as the one before is answered.

@@ -2,6 +2,8 @@
 
 use candor_config::Table;
 use candor_diagnostics::Origin;
+use candor_network::Bus;
+use candor_protocol::order::{Controller, Tester};
 
 use super::keys;
 use crate::experiment::{Load, Traffic, World};
@@ -13,6 +15,8 @@ pub(super) struct Said<'a> {
     pub(super) load: Load,
     pub(super) load_size: LoadSize,
     pub(super) machine: machine::Said,
+    /// Where the tester of a virtual machine is.
+    pub(super) tester: Tester,
     pub(super) count: Option<u64>,
     pub(super) traffic: Option<&'a Traffic>,
     pub(super) wants_tester: bool,
@@ -44,6 +48,14 @@ impl<'a> Said<'a> {
         }
         table.is_some_and(|it| it.get(last).is_some())
     }
+}
+
+/// Where the tester of a virtual machine is: as the file says, or else outside of the guest. CAN FD has it inside, since the controllers of timed buses
+/// are SJA1000s.
+pub(super) fn place_of_tester(machine: &machine::Said, buses: &[Bus]) -> Tester {
+    let is_fd =
+        machine.controller == Some(Controller::CtuCanFd) || buses.iter().any(|bus| bus.is_fd);
+    machine.tester.unwrap_or(if is_fd { Tester::Inside } else { Tester::Outside })
 }
 
 /// A world that can host an experiment.

@@ -4,13 +4,15 @@ use std::cell::RefCell;
 
 use candor_config::Section;
 use candor_network::file::{Context, Fill, fill, identifier, nodes};
+use candor_protocol::order::Datagrams;
 use candor_rules::file::disk;
 use candor_sim::Stuffing;
 use candor_time::Nanos;
 use candor_wire::can::frame::{BRS, fd_dlc};
 
-use crate::experiment::{Pace, Traffic};
+use crate::experiment::{Load, Pace, Traffic};
 use crate::locate::locate;
+use crate::reading::machine::LoadSize;
 use crate::reading::reader::Reader;
 use crate::traffic::Numbered;
 
@@ -18,31 +20,55 @@ use crate::traffic::Numbered;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     OneAtATime,
+    OpenLoop,
     Half,
     Flood,
     Periodic,
     Replay,
 }
 
-const KINDS: [(&str, Kind); 5] = [
+const KINDS: [(&str, Kind); 6] = [
     ("one-at-a-time", Kind::OneAtATime),
+    ("open-loop", Kind::OpenLoop),
     ("half", Kind::Half),
     ("flood", Kind::Flood),
     ("periodic", Kind::Periodic),
     ("replay", Kind::Replay),
 ];
 
+/// How long a tester waits between two frames: that of the papers answers within a few interrupts.
+pub(super) const SHORT_TURNAROUND: (Nanos, Nanos) =
+    (Nanos::from_micros(50), Nanos::from_micros(150));
+
+/// The same for a tester that must not follow the guest: the longest period of an idle system is the timer tick of 4 ms (`CONFIG_HZ=250`).
+/// A frame that comes evenly within more than that after the last one meets every phase of it.
+const LONG_TURNAROUND: (Nanos, Nanos) = (Nanos::from_micros(100), Nanos::from_millis(5));
+
+/// The turnaround of a tester outside of the guest: as long as the longest period of the system, which may be that of the load.
+pub(super) fn turnaround_outside(load: Load, size: LoadSize) -> (Nanos, Nanos) {
+    let (shortest, longest) = LONG_TURNAROUND;
+    let period_ns = match size.ethernet.datagrams {
+        Datagrams::Echo { period_ns } | Datagrams::Udp { period_ns } if load.ethernet => period_ns,
+        _ => 0,
+    };
+    (shortest, longest.max(shortest + Nanos::from_nanos(period_ns)))
+}
+
 impl Reader<'_> {
     /// Reads what is sent. A campaign sets what any of its kinds needs; each kind takes its own.
-    pub(super) fn traffic(&mut self, mut section: Section<'_>) -> Option<Traffic> {
+    pub(super) fn traffic(
+        &mut self,
+        mut section: Section<'_>,
+        turnaround: (Nanos, Nanos),
+    ) -> Option<Traffic> {
         section.require(&["kind"]);
         let kind = section.one_of("kind", &KINDS);
         let fill = fill(&mut section);
         let frames = self.numbered(&mut section, fill);
-        let turnaround = (
-            section.nanos("turnaround_shortest").unwrap_or(Nanos::from_micros(50)),
-            section.nanos("turnaround_longest").unwrap_or(Nanos::from_micros(150)),
-        );
+        let (shortest, longest) =
+            (section.nanos("turnaround_shortest"), section.nanos("turnaround_longest"));
+        let or_default =
+            |default: (Nanos, Nanos)| (shortest.unwrap_or(default.0), longest.unwrap_or(default.1));
         let timeout = section.nanos("timeout").unwrap_or(Nanos::from_secs(1));
         let is_periodic = kind == Some(Kind::Periodic);
         let origin = section.origin();
@@ -62,7 +88,8 @@ impl Reader<'_> {
         section.finish();
         let numbered = |pace| Some(Traffic::Numbered { frames: frames?, pace, timeout });
         match kind? {
-            Kind::OneAtATime => numbered(Pace::OneAtATime { turnaround }),
+            Kind::OneAtATime => numbered(Pace::OneAtATime { turnaround: or_default(turnaround) }),
+            Kind::OpenLoop => numbered(Pace::OpenLoop { gap: or_default(LONG_TURNAROUND) }),
             Kind::Half => numbered(Pace::Half),
             Kind::Flood => numbered(Pace::Flood),
             Kind::Periodic => Some(Traffic::Periodic),

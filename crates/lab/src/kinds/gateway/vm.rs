@@ -55,7 +55,7 @@ impl Reader<'_> {
                 .unwrap_or_else(|| KernelChoice::Named(DEFAULT_KERNEL.into())),
             mips: said.machine.mips.unwrap_or(Speed::default().mips()),
             parameters: said.machine.parameters.unwrap_or_default(),
-            tester: said.machine.tester.unwrap_or_default(),
+            tester: said.tester,
         };
         let has_fd = self.network.buses.iter().any(|bus| bus.is_fd);
         let own = if has_fd { Controller::CtuCanFd } else { Controller::Sja1000 };

@@ -72,12 +72,12 @@ impl Reader<'_> {
             let hint = "send fewer frames, with several seeds";
             refusals.refuse(said.origin_of(&["count"]), &message, hint);
         }
-        let is_outside = said.machine.tester == Some(Tester::Outside);
+        let is_outside = said.tester == Tester::Outside;
         for key in ["datagrams", "period", "link"] {
             let key = ["load", key];
             if !is_outside && said.says(&key) {
                 let message = "this is for a station outside of the guest";
-                let hint = "remove it, or use vm.tester = \"outside\"";
+                let hint = "remove it, or vm.tester = \"inside\"";
                 refusals.refuse(said.origin_of(&key), message, hint);
             }
         }
@@ -94,7 +94,7 @@ impl Reader<'_> {
             refusals.refuse(said.origin_of(&["vm", "controller"]), message, hint);
         }
         let wants_fd = has_fd || said.machine.controller == Some(Controller::CtuCanFd);
-        if wants_fd && said.machine.tester == Some(Tester::Outside) {
+        if wants_fd && said.tester == Tester::Outside {
             let message =
                 "a tester outside has SJA1000 controllers only, which do not support CAN FD";
             let hint = "use tester = \"inside\", or buses without data_bitrate and controller = \"sja1000\"";
@@ -110,10 +110,10 @@ impl Reader<'_> {
             return;
         }
         let origin = said.origin_of(&["vm", "driver"]);
-        if said.machine.tester != Some(Tester::Outside) {
+        if said.tester != Tester::Outside {
             let message =
                 "the tester inside uses the driver of the kernel, which candor_can replaces";
-            refusals.refuse(origin, message, "use vm.tester = \"outside\"");
+            refusals.refuse(origin, message, "remove vm.tester = \"inside\"");
         }
         if said.machine.controller == Some(Controller::CtuCanFd) {
             let message = "candor_can is a driver of the SJA1000";
@@ -148,10 +148,10 @@ fn hosts_gateway(said: &Said<'_>, gateway: &keys::Said<'_>, refusals: &mut Refus
         let hint = "use kind = \"live\", or remove `port`";
         refusals.refuse(said.origin_of(&["gateway", "port"]), message, hint);
     }
-    if gateway.kind == Kind::Reader && said.machine.tester != Some(Tester::Outside) {
+    if gateway.kind == Kind::Reader && said.tester != Tester::Outside {
         let message =
             "a reader is measured against the bus, which takes no time with a tester inside";
-        let hint = "use vm.tester = \"outside\"";
+        let hint = "remove vm.tester = \"inside\"";
         refusals.refuse(said.origin_of(&["gateway", "kind"]), message, hint);
     }
     if gateway.delay.is_some() {
