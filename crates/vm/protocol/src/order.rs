@@ -383,8 +383,12 @@ pub struct Settings {
     pub receive_buffer: Option<u32>,
 }
 
+/// How many frames wait in front of a controller: the length that Linux gives a CAN interface (`can_setup` in
+/// `drivers/net/can/dev/dev.c`).
+pub const TX_QUEUE: u32 = 10;
+
 impl Default for Settings {
-    /// As on the papers' test bed: SCHED_FIFO 90 and a transmit queue of 200.
+    /// As on the papers' test bed: SCHED_FIFO 90, and the queues of Linux.
     fn default() -> Self {
         Self {
             gateway_priority: 90,
@@ -392,7 +396,7 @@ impl Default for Settings {
             napi_thread_priority: None,
             backlog_priority: None,
             netdev_budget: None,
-            tx_queue: 200,
+            tx_queue: TX_QUEUE,
             receive_buffer: None,
         }
     }

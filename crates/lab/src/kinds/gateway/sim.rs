@@ -2,6 +2,7 @@
 //! the costs of the papers' tester.
 
 use candor_engine::BusIndex;
+use candor_protocol::order::TX_QUEUE;
 use candor_sim::Discipline;
 use candor_sim::instrument::Instrument;
 use candor_sim::model::{Egress, Linux, Model};
@@ -127,9 +128,8 @@ impl Reader<'_> {
     }
 }
 
-/// The egress queue of a gateway of constant delay, unless the file says otherwise: as deep as that
-/// of a CAN interface (`txqueuelen`, drivers/net/can/dev.c).
-const CONSTANT_EGRESS: Egress = Egress { depth: 10, discipline: Discipline::Fifo };
+/// The egress queue of a gateway of constant delay, unless the file says otherwise: that of a virtual machine.
+const CONSTANT_EGRESS: Egress = Egress { depth: TX_QUEUE as usize, discipline: Discipline::Fifo };
 
 fn egress(said: &keys::Said<'_>, default: Egress) -> Egress {
     Egress {
