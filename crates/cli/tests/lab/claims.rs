@@ -70,9 +70,14 @@ fn a_claim_that_does_not_hold_is_a_no() {
     assert_eq!(last(&stdout), ["yes", "no"], "{stdout}");
     assert!(stderr.starts_with("1 of 2 claims agrees\n"), "{stderr}");
 
+    // Of what was not selected, nothing is claimed.
+    let (stdout, stderr) = scene.run(&["claims", "two.toml", "--out", "out", "--only", "calm"], 0);
+    assert_eq!(last(&stdout), ["yes"], "{stdout}");
+    assert!(stderr.starts_with("1 of 1 claim agrees\n"), "{stderr}");
+
     // An experiment that did not run gives no value.
-    let only = ["claims", "two.toml", "--out", "out", "--only", "calm", "--json"];
-    let (stdout, _) = scene.run(&only, 1);
+    fs::remove_file(scene.0.path().join("out/results/flood.json")).unwrap();
+    let (stdout, _) = scene.run(&["claims", "two.toml", "--out", "out", "--no-run", "--json"], 1);
     let claim: Value = serde_json::from_str(stdout.lines().nth(1).unwrap()).unwrap();
     let data = &claim["data"];
     assert_eq!((&data["value"], &data["agrees"]), (&Value::Null, &false.into()));
