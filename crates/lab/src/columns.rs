@@ -1,9 +1,7 @@
 //! [`Columns`]: results as a table, with a row for each experiment. A kind of experiments says which columns it has
 //! ([`kinds`](crate::kinds)); who shows them knows no kind.
 
-use candor_diagnostics::noun;
-
-use crate::group::{Group, Range, groups};
+use crate::group::{Group, Range};
 use crate::quantity::Quantity;
 use crate::result::ResultFile;
 
@@ -24,27 +22,6 @@ pub struct Column {
     /// How its values are shown.
     pub shown: Shown,
     of: Box<Value>,
-}
-
-/// What the largest values of these results are worth: a line for below their table, if there is a result.
-#[must_use]
-pub fn about_maxima<'a>(results: impl Iterator<Item = &'a ResultFile> + Clone) -> Option<String> {
-    let span = |least: u64, most: u64| match least == most {
-        true => most.to_string(),
-        false => format!("{least} to {most}"),
-    };
-    let frames = results.clone().map(|run| run.counts.received);
-    let (fewest, most) = (frames.clone().min()?, frames.max()?);
-    let runs = groups(results);
-    let runs = runs.iter().map(|group| group.runs.len() as u64);
-    let (least_runs, most_runs) = (runs.clone().min()?, runs.max()?);
-    Some(format!(
-        "max: the largest of {} {} with {} {}, and no bound\n",
-        span(fewest, most),
-        noun(most as usize, "frame"),
-        span(least_runs, most_runs),
-        noun(most_runs as usize, "seed"),
-    ))
 }
 
 /// The value of an experiment.

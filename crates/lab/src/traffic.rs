@@ -62,7 +62,7 @@ impl Numbered {
             let frame = self.frame(number)?;
             number += 1;
             if let Some(((shortest, longest), random)) = &mut gaps {
-                at = at + random.nanos(*shortest, *longest);
+                at += random.nanos(*shortest, *longest);
             }
             Some(Release { at, frame, stuffing: self.stuffing })
         })

@@ -7,7 +7,6 @@ use std::path::Path;
 
 use candor_diagnostics::{by_count, counted, part_of};
 use candor_lab::claims::{Agreement, Claim, Verdict};
-use candor_lab::columns::about_maxima;
 use candor_lab::experiment::Testbed;
 use candor_lab::glob;
 use candor_lab::group::Range;
@@ -18,6 +17,7 @@ use candor_lab::runner::Ran;
 use candor_output::say;
 use clap::Args;
 
+use super::overview::about_maxima;
 use super::ranges::number_range;
 use super::run::{Run, Running, execute, finish, run_and_show};
 use super::selection::{Selection, load};

@@ -2,7 +2,7 @@
 
 use candor_causes::Ending;
 use candor_diagnostics::noun;
-use candor_lab::columns::{Column, Columns, Shown, about_maxima};
+use candor_lab::columns::{Column, Columns, Shown};
 use candor_lab::experiment::Testbed;
 use candor_lab::group::{Group, Range, groups};
 use candor_lab::kinds;
@@ -53,6 +53,28 @@ fn tabulated(finished: &[&Ran], columns: &Columns) -> String {
     let has_maxima = columns.columns.iter().any(|column| column.head.ends_with("max"));
     let maxima = has_maxima.then(|| about_maxima(finished.iter().map(|ran| &ran.result))).flatten();
     format!("{}\n{}{}", table(&head, &rows), columns.legend, maxima.unwrap_or_default())
+}
+
+/// What the largest values of these results are worth: a line for below their table, if there is a result.
+pub(super) fn about_maxima<'a>(
+    results: impl Iterator<Item = &'a ResultFile> + Clone,
+) -> Option<String> {
+    let span = |least: u64, most: u64| match least == most {
+        true => thousands(most),
+        false => format!("{} to {}", thousands(least), thousands(most)),
+    };
+    let frames = results.clone().map(|run| run.counts.received);
+    let (fewest, most) = (frames.clone().min()?, frames.max()?);
+    let runs = groups(results);
+    let runs = runs.iter().map(|group| group.runs.len() as u64);
+    let (least_runs, most_runs) = (runs.clone().min()?, runs.max()?);
+    Some(format!(
+        "max: the largest of {} {} with {} {}, and no bound\n",
+        span(fewest, most),
+        noun(most as usize, "frame"),
+        span(least_runs, most_runs),
+        noun(most_runs as usize, "seed"),
+    ))
 }
 
 fn cell(column: &Column, group: &Group<'_>) -> String {
