@@ -195,6 +195,16 @@ class Distributed(unittest.TestCase):
             with self.assertRaises(expected):
                 distributed.decode(self.folder / folder, settings.pop("dbc", DBC), self.folder / "o", **settings)
 
+    def test_a_worker_that_died_before_it_read_everything_is_cleared_away(self):
+        child = subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        child.wait()
+        child.stdin.write("not read")
+        worker = distributed._Worker.__new__(distributed._Worker)
+        worker.child = child
+        worker.stop_child()
+        self.assertIsNone(worker.child)
+        self.assertTrue(child.stdin.closed)
+
     def test_ray_makes_the_same_and_repeats_the_lost_task(self):
         self.decode("whole", workers=2)
         program = pathlib.Path(__file__).with_name("on_ray.py")

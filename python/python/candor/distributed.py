@@ -429,7 +429,9 @@ class _Worker:
         if self.child is not None:
             self.child.kill()
             self.child.wait()
-            self.child.stdin.close()
+            # What it did not read cannot be written any more.
+            with contextlib.suppress(OSError):
+                self.child.stdin.close()
             self.child.stdout.close()
             self.child = None
 
