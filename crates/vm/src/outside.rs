@@ -112,7 +112,10 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     let is_timed = pace == Pace::Timed;
     let steps = (0..).zip(times).map(|(number, at_ns)| {
         let lead_ns = if is_timed || number == 0 { LEAD_NS } else { 0 };
-        Ok(Step { at_ns: at_ns + lead_ns, frame: frame(traffic, number).map_err(refused)? })
+        Ok(Step {
+            at_ns: at_ns.saturating_add(lead_ns),
+            frame: frame(traffic, number).map_err(refused)?,
+        })
     });
     let steps = steps.collect::<Result<Vec<_>, Error>>()?;
     let faults: Vec<_> = (0..)

@@ -173,7 +173,10 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         ),
         (
             format!("{TWO}load = {{ kind = 'ethernet', datagrams = 'udp' }}\nvm.tester = 'inside'"),
-            &["t.toml:7:41: error: this is for a station outside", "remove it, or vm.tester"],
+            &[
+                "t.toml:7:41: error: this is for a station outside",
+                "remove it, or what puts the tester inside: vm.tester",
+            ],
         ),
         (
             format!("{TWO}load = {{ kind = 'ethernet', link = '100M' }}\nvm.tester = 'inside'"),
@@ -188,7 +191,10 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
             format!(
                 "{TWO}vm.driver_sources = '{SOURCES}'\nvm.driver = 'candor_can'\nvm.tester = 'inside'"
             ),
-            &["t.toml:8:13: error: the tester inside uses", "remove vm.tester = \"inside\""],
+            &[
+                "t.toml:8:13: error: the tester inside uses",
+                "remove what puts the tester inside: vm.tester = \"inside\"",
+            ],
         ),
         (
             format!("{TWO}vm = {{ driver = 'candor_can', driver_sources = '{SOURCES}' }}"),
@@ -209,7 +215,7 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
             format!("{}vm.tester = 'inside'", TWO.replace("'kernel'", "'reader'")),
             &[
                 "t.toml:5:16: error: a reader is measured against the bus",
-                "remove vm.tester = \"inside\"",
+                "remove what puts the tester inside: vm.tester = \"inside\"",
             ],
         ),
         (

@@ -77,7 +77,8 @@ impl Reader<'_> {
             let key = ["load", key];
             if !is_outside && said.says(&key) {
                 let message = "this is for a station outside of the guest";
-                let hint = "remove it, or vm.tester = \"inside\"";
+                let hint =
+                    "remove it, or what puts the tester inside: vm.tester = \"inside\", or CAN FD";
                 refusals.refuse(said.origin_of(&key), message, hint);
             }
         }
@@ -113,7 +114,11 @@ impl Reader<'_> {
         if said.tester != Tester::Outside {
             let message =
                 "the tester inside uses the driver of the kernel, which candor_can replaces";
-            refusals.refuse(origin, message, "remove vm.tester = \"inside\"");
+            refusals.refuse(
+                origin,
+                message,
+                "remove what puts the tester inside: vm.tester = \"inside\", or CAN FD",
+            );
         }
         if said.machine.controller == Some(Controller::CtuCanFd) {
             let message = "candor_can is a driver of the SJA1000";
@@ -151,7 +156,7 @@ fn hosts_gateway(said: &Said<'_>, gateway: &keys::Said<'_>, refusals: &mut Refus
     if gateway.kind == Kind::Reader && said.tester != Tester::Outside {
         let message =
             "a reader is measured against the bus, which takes no time with a tester inside";
-        let hint = "remove vm.tester = \"inside\"";
+        let hint = "remove what puts the tester inside: vm.tester = \"inside\", or CAN FD";
         refusals.refuse(said.origin_of(&["gateway", "kind"]), message, hint);
     }
     if gateway.delay.is_some() {
