@@ -19,7 +19,6 @@ use std::io::Write;
 use candor_causes::{Cause, Ending};
 use candor_diagnostics::{by_count, counted, noun};
 use candor_lat::account::{Copies, End, Terms};
-use candor_lat::pairing::Limits;
 use candor_lat::section::{Row, Sections};
 use candor_lat::{Tap, Taps, quantile};
 use candor_protocol::Report;
@@ -77,9 +76,7 @@ pub(crate) fn evaluate(
     if let Some(wire) = &report.wire {
         journeys.begin(wire);
     }
-    // Late is late: what is lost decides the end of the run, or a number that comes back.
-    let limits = Limits { timeout_ns: u64::MAX, ..Limits::default() };
-    let unknown = journeys.pair(&report.monitored, &report.received, limits);
+    let unknown = journeys.pair(&report.monitored, &report.received);
     let arrived = decoded(report).map_err(reported)?;
     let missing = missing_on_target(can, settings, report);
     refuse_unseen(settings, report, &journeys, missing).map_err(reported)?;

@@ -98,8 +98,8 @@ impl Journeys {
         self.0.iter().filter(|journey| journey.monitored.is_none()).count() as u64
     }
 
-    /// Pairs what the monitor saw with what was received. How many were received that nobody had sent, or too late.
-    pub(super) fn pair(&mut self, monitored: &[Stamp], received: &[Stamp], limits: Limits) -> u64 {
+    /// Pairs what the monitor saw with what was received. How many were received that nobody had sent.
+    pub(super) fn pair(&mut self, monitored: &[Stamp], received: &[Stamp]) -> u64 {
         let bearers: BTreeMap<(u64, u16), usize> = self
             .0
             .iter()
@@ -135,7 +135,7 @@ impl Journeys {
         events.extend(received.iter().map(|stamp| (stamp, false)));
         // Of equal times the monitor comes first; the sort keeps the order of equals.
         events.sort_by_key(|(stamp, is_monitor)| (stamp.time_ns, !is_monitor));
-        let mut pairing = Pairing::new(limits);
+        let mut pairing = Pairing::new(limits(monitored));
         for (stamp, is_monitor) in events {
             if is_monitor {
                 pairing.sent(stamp.number, stamp.time_ns, &mut note);
@@ -146,4 +146,18 @@ impl Journeys {
         pairing.finish(&mut note);
         pairing.counts().unknown
     }
+}
+
+/// Late is late: what is lost decides the end of the run. But a number that comes back belongs to another frame, also if that one's arrival is
+/// stamped a little before its sending; so nothing is taken for a frame later than the shortest time between two bearers of a number, less that.
+fn limits(monitored: &[Stamp]) -> Limits {
+    let mut former_ns = vec![None; NUMBERS as usize];
+    let mut shortest_ns = u64::MAX;
+    for &Stamp { number, time_ns } in monitored {
+        if let Some(former_ns) = former_ns[usize::from(number)].replace(time_ns) {
+            shortest_ns = shortest_ns.min(time_ns.saturating_sub(former_ns));
+        }
+    }
+    let Limits { slack_ns, .. } = Limits::default();
+    Limits { timeout_ns: shortest_ns.saturating_sub(slack_ns), slack_ns }
 }

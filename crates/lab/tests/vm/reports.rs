@@ -331,6 +331,19 @@ fn numbers_that_come_back_are_other_frames() {
 }
 
 #[test]
+fn a_number_that_comes_back_with_an_early_stamp_is_another_frame() {
+    let text = TWO.replace("count = 100", "count = 70_000\nper_frame = false");
+    let lab = Lab::new(|measurement| {
+        let mut report = perfect(measurement);
+        let second = 65_536 + 10;
+        report.received[second].time_ns = report.monitored[second].time_ns - 200_000;
+        report
+    });
+    let counts = lab.run(&text).finished[0].result.counts;
+    assert_eq!((counts.received, counts.lost, counts.duplicated), (70_000, 0, 0));
+}
+
+#[test]
 fn frames_that_no_rule_takes_are_not_lost() {
     let folder = tempfile::tempdir().unwrap();
     let rules = "bus = { in = 'x0', out = 'x1' }\n\
