@@ -1066,6 +1066,23 @@ static void decode(const char *name, bool on)
 	close(fd);
 }
 
+static void interrupt_on_first_processor(unsigned int irq)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/irq/%u/smp_affinity", irq);
+	CHECK(put_text(path, "1"));
+}
+
+static void on_processor(int number)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(number, &one);
+	CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
+}
+
 /*
  * A controller that does not obey cannot be started, and its handler does nothing then. This one
  * goes on receiving when its registers are back, which a stop ends.
@@ -1073,32 +1090,27 @@ static void decode(const char *name, bool on)
 static void fails_to_start(int from, int to, const char *name)
 {
 	struct candor_frame got[64];
+	cpu_set_t all;
 
 	begin("fails_to_start");
 	decode(name, false);
 	FAILS(ioctl(to, CANDOR_START), EIO);
 	decode(name, true);
+	/*
+	 * Until the stop the interrupt is held, and the kernel turns it off after 100,000 of them. Its
+	 * thread has a priority: on the same processor it would keep the stop waiting for a second.
+	 */
+	CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+	interrupt_on_first_processor(interrupt_of(name));
+	on_processor(CPU_COUNT(&all) - 1);
 	CHECK(send_one(from, 8));
-	/* Not longer: until the stop the interrupt is held, and the kernel turns it off after 100,000. */
 	sleep_ms(2);
 	CHECK(ioctl(to, CANDOR_STOP) == 0);
+	CHECK(sched_setaffinity(0, sizeof(all), &all) == 0);
 	CHECK(drain(to, got, 64) == 0);
 	CHECK(ioctl(to, CANDOR_START) == 0);
 	/* What QEMU's FIFO kept over the reset does not come. */
 	CHECK(send_one(from, 7) && read(to, got, SIZE) == SIZE && got->id == 7);
-}
-
-/* Runs a thread, or the handler of an interrupt, on the first processor. */
-static void on_first_processor(unsigned int irq)
-{
-	cpu_set_t first;
-	char path[64];
-
-	CPU_ZERO(&first);
-	CPU_SET(0, &first);
-	CHECK(sched_setaffinity(0, sizeof(first), &first) == 0);
-	snprintf(path, sizeof(path), "/proc/irq/%u/smp_affinity", irq);
-	CHECK(put_text(path, "1"));
 }
 
 /*
@@ -1130,7 +1142,8 @@ static void lets_in(int from, int to, const char *name)
 	stop = false;
 	pthread_create(&thread, NULL, flood, &from);
 	CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
-	on_first_processor(interrupt_of(name));
+	interrupt_on_first_processor(interrupt_of(name));
+	on_processor(0);
 	CHECK(sched_setscheduler(0, SCHED_FIFO, &highest) == 0);
 	CHECK(ioctl(to, CANDOR_GET_STATISTICS, &last) == 0);
 	until = now_ns() + (threaded ? 20000000000ULL : 500000000);

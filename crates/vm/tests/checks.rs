@@ -81,7 +81,9 @@ fn on_this_machine(program: &Path) -> Outcomes {
     let found = outcomes(&printed);
     // Where user namespaces are forbidden nothing has run; what that means is told later.
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(failed(&found).is_empty(), "on this machine:\n{printed}\n{said}");
+    let failed = failed(&found);
+    // Who failed comes last too: a long text may be cut in its middle.
+    assert!(failed.is_empty(), "{failed:?} on this machine:\n{printed}\n{said}\n{failed:?}");
     found
 }
 

@@ -51,7 +51,7 @@ send = "4ms"
 relay_delay = "2.5ms"
 "#;
 /// Nothing takes longer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(20);
 /// At least so many are sent, and frames forged of each kind.
 const FRAMES: usize = 40;
 const FORGED: u32 = 20;
