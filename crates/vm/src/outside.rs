@@ -5,17 +5,15 @@
 //!  Measurement -- plan --> file --> library in QEMU -- records --> file -- add_to --> Report
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use candor_hardware::bus::Fault;
 use candor_protocol::departures::{Departures, frame};
-use candor_protocol::order::{self, BusFaults, BusTiming, Datagrams, EthernetLoad, Measurement};
-use candor_protocol::random::Random;
+use candor_protocol::order::{self, BusTiming, Datagrams, EthernetLoad, Measurement};
 use candor_protocol::report::{BusCount, OnWire, Stamp, StationCount, Wire};
 use candor_protocol::{Report, Tester, meeting};
 use candor_test_bed::datagram::{Endpoint, Kind};
 use candor_test_bed::{
-    BusPlan, Contents, Event, FaultPlan, Pace, Plan, RECORD_BYTES, Record, SenderPlan, StationPace,
+    BusPlan, Contents, Event, Pace, Plan, RECORD_BYTES, Record, SenderPlan, StationPace,
     StationPlan, Step,
 };
 use candor_wire::can::{Frame, socketcan};
@@ -31,8 +29,6 @@ use crate::scratch::Scratch;
 const BUSES: [&str; 2] = ["source", "target"];
 /// The cable of the guest's network card, which is card 0.
 const CABLE: &str = "cable0";
-/// Bit errors are drawn for no more frames of a bus: a second of computing.
-const MOST_FRAMES: u64 = 1_000_000;
 /// A flood ping goes on after so long without an answer.
 const PING_PERIOD_NS: u64 = 10_000_000;
 /// From the start to the first frame: the guest comes to rest.
@@ -101,7 +97,10 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     let (timings, way) = (timings(measurement), Way::of(measurement));
     let departures =
         Departures::new(traffic, timings[usize::from(way.from)], *seed).map_err(refused)?;
-    let buses = timings.iter().map(|bus| bus.timing().map(|timing| BusPlan { timing }));
+    let buses = timings.iter().zip(measurement.faults).map(|(bus, faults)| {
+        let bit_error_rate = faults.bit_error_rate.clamp(0.0, 1.0);
+        bus.timing().map(|timing| BusPlan { timing, bit_error_rate })
+    });
     let buses = buses.collect::<Result<Vec<_>, _>>().map_err(refused)?;
     let (pace, times) = match (departures, traffic.pace) {
         (Departures::AfterArrival(whiles), order::Pace::OneAtATime { timeout_ns, .. }) => {
@@ -118,10 +117,6 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
         })
     });
     let steps = steps.collect::<Result<Vec<_>, Error>>()?;
-    let faults: Vec<_> = (0..)
-        .zip(measurement.faults)
-        .flat_map(|(bus, faults)| bit_errors(bus, faults, steps.len() as u64, *seed))
-        .collect();
     let stations: Vec<_> =
         measurement.load.ethernet.map(station).transpose()?.into_iter().collect();
     let sender = SenderPlan { bus: way.from, pace, first: 0, count: steps.len() as u32 };
@@ -130,7 +125,7 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     let bytes = candor_test_bed::write(&Contents {
         buses: &buses,
         senders: senders.as_slice(),
-        faults: &faults,
+        seed: *seed,
         stations: &stations,
         steps: &steps,
     });
@@ -179,25 +174,6 @@ fn station(load: EthernetLoad) -> Result<StationPlan, Error> {
         station: Endpoint { card: Address(station.0), ip: station.1 },
         guest: Endpoint { card: Address(card), ip },
     })
-}
-
-/// The bits that are inverted on a bus: each with the same probability, drawn for as many frames as may begin.
-fn bit_errors(bus: u8, faults: BusFaults, frames: u64, seed: u64) -> Vec<FaultPlan> {
-    // No classical frame has more bits, with all its stuff bits.
-    const MOST_BITS: u32 = 160;
-    // Of 2^64 numbers, so many mean an error.
-    let below = (faults.bit_error_rate.clamp(0.0, 1.0) * u64::MAX as f64) as u64;
-    if below == 0 {
-        return Vec::new();
-    }
-    // Destroyed frames are sent again.
-    let begun = frames.saturating_mul(4).saturating_add(1_000).min(MOST_FRAMES);
-    let mut random = Random::new(seed ^ (u64::from(bus) + 1).rotate_right(8));
-    let places = (0..begun).flat_map(|frame| (0..MOST_BITS).map(move |bit| (frame, bit)));
-    places
-        .filter(|_| random.bits() < below)
-        .map(|(frame, bit)| FaultPlan { bus, fault: Fault { frame, bit } })
-        .collect()
 }
 
 /// Adds what the tester saw to the report of the guest.
@@ -273,6 +249,8 @@ struct Seen {
     passed: Vec<Passed>,
     wire: Wire,
     overruns: BTreeMap<u8, u64>,
+    /// When controllers of the guest were bus-off: from, to and on which bus.
+    off: Vec<(u64, u64, u8)>,
     round_trips_ns: Vec<u64>,
     /// From the first frame on any bus to the end of the last one, error frames and intermission included, in ns.
     busy: Option<(u64, u64)>,
@@ -303,6 +281,7 @@ impl Seen {
                     error_frames: it.error_frames,
                     bus_offs: it.bus_offs,
                     busy_ns: it.busy_ns,
+                    off: Vec::new(),
                 });
             }
             Event::Answer { requested_ns } => {
@@ -324,6 +303,13 @@ impl Seen {
                     round_trips_ns: std::mem::take(&mut self.round_trips_ns),
                 });
             }
+            Event::BusOff if is_guest => self.off.push((since(at_ns), u64::MAX, bus)),
+            Event::TakesPart if is_guest => {
+                let mut of_bus = self.off.iter_mut().filter(|it| it.2 == bus);
+                if let Some((_, to, _)) = of_bus.find(|it| it.1 == u64::MAX) {
+                    *to = since(at_ns);
+                }
+            }
             Event::Failed { .. }
             | Event::BusOff
             | Event::TakesPart
@@ -340,6 +326,17 @@ impl Seen {
 
     fn put_into(mut self, report: &mut Report, measurement: &Measurement) {
         let Way { from, to, by_guest } = Way::of(measurement);
+        for (from_ns, to_ns, bus) in std::mem::take(&mut self.off) {
+            if let Some(bus) = self.wire.buses.get_mut(usize::from(bus)) {
+                bus.off.push((from_ns, to_ns));
+            }
+        }
+        // What passes again after an error in its last bit was there the first time.
+        let mut seen = HashSet::new();
+        self.passed.retain(|it| {
+            let is_sent = (it.bus, it.is_guest) == (from, false);
+            !is_sent || seen.insert((it.number, it.on_wire.requested_ns))
+        });
         self.wire.source = self.on(from, false).map(|it| it.on_wire).collect();
         self.wire.target = self.on(to, by_guest).map(|it| it.on_wire).collect();
         report.totals.duration_ns = self.busy.map_or(0, |(first_ns, last_ns)| last_ns - first_ns);
@@ -465,22 +462,6 @@ mod tests {
         assert!(reason.starts_with("traffic: the identifiers, the length"), "{reason}");
     }
 
-    #[test]
-    fn bit_errors_are_as_frequent_as_their_rate() {
-        let faults = BusFaults { bit_error_rate: 1e-3, restart_ms: None };
-        let drawn = |seed, bus| bit_errors(bus, faults, 1_000, seed);
-        let all = drawn(1, 0);
-        // 160 bits each of 5,000 frames; three standard deviations are 85.
-        assert!((715..885).contains(&all.len()), "{}", all.len());
-        assert!(all.is_sorted_by_key(|it| (it.bus, it.fault.frame, it.fault.bit)));
-        assert!(all.iter().all(|it| it.fault.frame < 5_000 && it.fault.bit < 160));
-        assert_eq!(all, drawn(1, 0));
-        assert_ne!(all, drawn(2, 0));
-        let places = |all: &[FaultPlan]| all.iter().map(|it| it.fault).collect::<Vec<_>>();
-        assert_ne!(places(&all), places(&drawn(1, 1)));
-        assert_eq!(bit_errors(0, BusFaults::default(), 1_000, 1), []);
-    }
-
     /// A frame that passed from 100 ns before `at_ns` on, wanted 10 ns before that.
     fn passed(bus: u8, is_guest: bool, at_ns: u64, frame: &str) -> Record {
         let (requested_ns, started_ns) = (at_ns - 110, at_ns - 100);
@@ -508,6 +489,8 @@ mod tests {
             passed(SOURCE, false, 900, "123#FFFF"),
             started,
             passed(SOURCE, false, 2_000, "123#0000"),
+            // An error in its last bit had it sent again.
+            Record { at_ns: 2_200, ..passed(SOURCE, false, 2_000, "123#0000") },
             passed(TARGET, true, 2_500, "123#0000"),
             other(SOURCE, Event::BusOff),
             passed(SOURCE, false, 3_000, "456#0001"),
@@ -555,8 +538,10 @@ mod tests {
         let wire = report.wire.unwrap();
         assert_eq!(wire.target, [OnWire { requested_ns: 1_390, started_ns: 1_400 }]);
         assert_eq!((wire.source.len(), wire.buses.len()), (2, 2));
-        let expected = BusCount { frames: 1, error_frames: 1, bus_offs: 2, busy_ns: 100 };
+        let expected =
+            BusCount { frames: 1, error_frames: 1, bus_offs: 2, busy_ns: 100, off: vec![] };
         assert_eq!(wire.buses[1], expected);
+        assert_eq!(wire.buses[0].off, [(0, u64::MAX)]);
 
         // Without a gateway the tester receives what it has sent.
         let mut report = Report::default();

@@ -285,7 +285,9 @@ fn a_driver_comes_back_from_bus_off() {
         let order = measurement(Gateway::Kernel, ONE_AT_A_TIME, COUNT, [1_000_000; 2]);
         let order = Measurement { faults: [BusFaults::default(), faults], ..order };
         let report = run(&machine, &order);
-        let [source, target] = report.wire.as_ref().unwrap().buses[..] else { panic!("two buses") };
+        let [source, target] = &report.wire.as_ref().unwrap().buses[..] else {
+            panic!("two buses")
+        };
         let about = format!("Linux {}: {target:?}", kernel.release);
         assert_eq!((source.frames, source.error_frames), (COUNT, 0), "{about}");
         // 128 bits at 5 errors of 1,000 each: half of the frames are destroyed, and sixteen in a row now and then.

@@ -102,6 +102,37 @@ fn causes<'a>(
     of_user.chain(of_kernel.into_iter().filter(move |_| !knows_causes)).filter(|(_, n)| *n > 0)
 }
 
+/// Frames that were lost because the controller of the target bus was bus-off: the one in its buffer, those in the queue
+/// in front of it, which Linux empties without counting when a device loses its carrier (`dev_deactivate`), and what comes
+/// until it is back.
+///
+/// They have come behind the last frame that arrived before, have not arrived later, and came before it took part again.
+fn lost_at_bus_off(report: &Report) -> u64 {
+    let Report { monitored, received, wire, .. } = report;
+    let target = wire.as_ref().and_then(|wire| wire.buses.get(1));
+    let lost = |&(from_ns, to_ns): &(u64, u64)| {
+        let mut arrives: BTreeMap<u16, u32> = BTreeMap::new();
+        for stamp in received.iter().filter(|it| it.time_ns >= from_ns) {
+            *arrives.entry(stamp.number).or_default() += 1;
+        }
+        let before = received.iter().rfind(|it| it.time_ns < from_ns);
+        let sent_before = before.and_then(|last| {
+            monitored.iter().rposition(|it| it.number == last.number && it.time_ns < last.time_ns)
+        });
+        let behind = &monitored[sent_before.map_or(0, |at| at + 1)..];
+        let came = behind.iter().take_while(|it| it.time_ns < to_ns);
+        came.filter(|it| match arrives.get_mut(&it.number) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            _ => true,
+        })
+        .count() as u64
+    };
+    target.map_or(0, |bus| bus.off.iter().map(lost).sum())
+}
+
 /// Frames and copies that got no further, by cause. What nobody counted is unexplained.
 pub(super) fn stopped(can: &CanGateway, report: &Report, missed: &Missed) -> Vec<Stopped> {
     let totals = &report.totals;
@@ -147,9 +178,7 @@ pub(super) fn stopped(can: &CanGateway, report: &Report, missed: &Missed) -> Vec
     let explained: Endings =
         stopped.iter().map(|stopped| (stopped.cause.as_str(), stopped.frames)).collect();
     let unexplained = endings.count(Ending::Lost).saturating_sub(explained.count(Ending::Lost));
-    // The frame in the buffer of a controller is lost when that goes bus-off.
-    let target = report.wire.as_ref().and_then(|wire| wire.buses.get(1));
-    let bus_off = target.map_or(0, |bus| bus.bus_offs).min(unexplained);
+    let bus_off = lost_at_bus_off(report).min(unexplained);
     stopped.push(at_gateway(Cause::BusOff, bus_off));
     stopped.push(at_gateway(Cause::Unexplained, unexplained - bus_off));
     stopped.retain(|stopped| stopped.frames > 0);

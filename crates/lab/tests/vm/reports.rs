@@ -69,8 +69,12 @@ fn a_tester_outside_sees_the_wire() {
             requested_ns: stamp.time_ns - took_ns - waited_ns,
             started_ns: stamp.time_ns - took_ns,
         };
-        let count =
-            |frames, busy_ns, error_frames| BusCount { frames, error_frames, bus_offs: 0, busy_ns };
+        let count = |frames, busy_ns, error_frames| BusCount {
+            frames,
+            error_frames,
+            busy_ns,
+            ..BusCount::default()
+        };
         report.wire = Some(Wire {
             source: report.monitored.iter().map(|stamp| on_wire(stamp, 0, 400)).collect(),
             target: report.received.iter().map(|stamp| on_wire(stamp, 100, 3_000)).collect(),
@@ -130,7 +134,7 @@ fn a_reader_is_measured_from_the_interrupt_on() {
         report.delivered.remove(3);
         // Of no frame that was sent.
         report.delivered.push(Stamp { number: 7, time_ns: 1_000_000_000 });
-        let count = BusCount { frames: 100, error_frames: 0, bus_offs: 0, busy_ns: 40_000_000 };
+        let count = BusCount { frames: 100, busy_ns: 40_000_000, ..BusCount::default() };
         let wire = Wire { buses: vec![count], ..Wire::default() };
         report.wire = Some(wire);
         report
@@ -184,20 +188,28 @@ fn each_identifier_has_figures() {
 }
 
 #[test]
-fn what_a_controller_held_at_bus_off_is_lost() {
+fn what_a_controller_that_is_bus_off_loses_has_its_cause() {
     let lab = Lab::new(|measurement| {
         let mut report = perfect(measurement);
-        lose(&mut report, 3);
-        lose(&mut report, 4);
+        // Number 20 is lost before, 30 in the buffer, 32 waited for the controller, 34 comes too late for that.
+        let at = |number: usize| report.monitored[number].time_ns;
+        let off = vec![(at(30) + 1, at(34) - 1), (at(80) + 1, u64::MAX)];
+        for number in [20, 30, 31, 33, 34].into_iter().chain(80..100) {
+            lose(&mut report, number);
+        }
+        for stamp in report.received.iter_mut().filter(|it| it.number == 32) {
+            stamp.time_ns = off[0].1 + 1;
+        }
         report.jobs[0].handled = 100;
-        let count = |bus_offs| BusCount { frames: 1, error_frames: 40, bus_offs, busy_ns: 1 };
-        report.wire = Some(Wire { buses: vec![count(5), count(1)], ..Wire::default() });
+        let count = |bus_offs, off| BusCount { bus_offs, off, ..BusCount::default() };
+        report.wire =
+            Some(Wire { buses: vec![count(5, vec![]), count(2, off)], ..Wire::default() });
         report
     });
     let (result, _) = lab.one(TWO);
     let stopped: Vec<_> =
         result.stopped.iter().map(|stopped| (stopped.cause.as_str(), stopped.frames)).collect();
-    assert_eq!(stopped, [("bus_off", 1), ("unexplained", 1)]);
+    assert_eq!(stopped, [("bus_off", 23), ("unexplained", 2)]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! CAN buses. Bits and their laws are those of ISO 11898-1.
 
+use candor_random::BitErrors;
 use candor_time::Nanos;
 use candor_wire::can::Timing;
 use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
@@ -82,16 +83,14 @@ pub(super) struct Bus {
     pub(super) off: u32,
     pub(super) statistics: BusStatistics,
     pub(super) random: Random,
-    /// Good bits before the next bad one.
-    pub(super) until_error: u64,
+    pub(super) bit_errors: BitErrors,
     /// How long the recessive end of a frame takes, and the intermission behind it.
     pub(super) tail: Nanos,
     pub(super) intermission: Nanos,
 }
 
 impl Bus {
-    pub(super) fn new(config: BusConfig, mut random: Random) -> Self {
-        let until_error = random.geometric(config.bit_error_rate);
+    pub(super) fn new(config: BusConfig, random: Random, bit_errors: BitErrors) -> Self {
         let bits = |bits| Nanos::from_nanos(config.timing.nominal.duration_ns(bits));
         Self {
             tail: bits(FRAME_TAIL_BITS),
@@ -105,7 +104,7 @@ impl Bus {
             off: 0,
             statistics: BusStatistics::default(),
             random,
-            until_error,
+            bit_errors,
         }
     }
 
@@ -138,13 +137,9 @@ impl Bus {
     #[inline]
     pub(super) fn draw_error(&mut self, length: Length, fault_rate: f64) -> Option<u32> {
         let bits = length.total() - INTERMISSION_BITS;
-        if self.until_error < u64::from(bits) {
-            let at = self.until_error as u32;
-            self.until_error = self.random.geometric(self.config.bit_error_rate);
-            return Some(at);
-        }
-        if self.until_error != u64::MAX {
-            self.until_error -= u64::from(bits);
+        let destroyed = self.bit_errors.draw(bits);
+        if destroyed.is_some() {
+            return destroyed;
         }
         let is_faulty = fault_rate > 0.0 && self.random.unit() < fault_rate;
         is_faulty.then(|| (self.random.unit() * f64::from(bits)) as u32)
@@ -184,7 +179,7 @@ mod tests {
             bit_error_rate: 0.0,
             restart: None,
         };
-        Bus::new(config, Random::new(1, 1))
+        Bus::new(config, Random::new(1, 1), BitErrors::of_bus(1, 0, 0.0))
     }
 
     #[test]
@@ -229,16 +224,14 @@ mod tests {
         let length = candor_wire::can::bits::length(&"123#11".parse().unwrap()).unwrap();
         let bits = length.total() - INTERMISSION_BITS;
         // The distance to the next error counts the bits of frames, without intermissions.
-        for (until_error, hit, left) in [
-            (0, Some(0), u64::MAX),
-            (u64::from(bits) - 1, Some(bits - 1), u64::MAX),
-            (u64::from(bits), None, 0),
-            (u64::from(bits) + 7, None, 7),
-            (u64::MAX, None, u64::MAX),
+        for (good_bits, hit) in [
+            (0, Some(0)),
+            (u64::from(bits) - 1, Some(bits - 1)),
+            (u64::from(bits), None),
+            (u64::MAX, None),
         ] {
-            bus.until_error = until_error;
-            assert_eq!(bus.draw_error(length, 0.0), hit, "{until_error}");
-            assert_eq!(bus.until_error, left, "{until_error}");
+            bus.bit_errors = bus.bit_errors.with_next(good_bits);
+            assert_eq!(bus.draw_error(length, 0.0), hit, "{good_bits}");
         }
     }
 

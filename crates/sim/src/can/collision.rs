@@ -125,7 +125,8 @@ mod tests {
         for sender in senders {
             bench.can.set_transmit_errors(sender, 200);
         }
-        bench.can.buses[0].until_error = until_error;
+        let bus = &mut bench.can.buses[0];
+        bus.bit_errors = bus.bit_errors.with_next(until_error);
         bench.run();
         let counted = |index: usize, frame| {
             (bench.can.error_counters(senders[index]).transmit, bench.last_start_us(frame))

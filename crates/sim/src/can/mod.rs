@@ -47,6 +47,7 @@ mod transmission;
 
 use candor_causes::Cause;
 use candor_queue::Discipline;
+use candor_random::BitErrors;
 use candor_time::Nanos;
 use candor_wire::can::bits::Length;
 use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};
@@ -150,13 +151,14 @@ pub struct Can {
 }
 
 impl Can {
-    /// The kind of its streams of randomness: one for each bus.
-    const STREAMS: u32 = 1;
+    /// The kind of its streams of randomness: one for each bus, beside that of its bit errors.
+    const STREAMS: u32 = 11;
 
     /// Adds a bus. Its randomness follows from the seed of the core and its number.
     pub fn add_bus<E: Ranked>(&mut self, core: &Core<E>, config: BusConfig) -> BusId {
         let id = self.buses.len() as u32;
-        self.buses.push(Bus::new(config, core.random(Self::STREAMS, id)));
+        let bit_errors = BitErrors::of_bus(core.seed(), id, config.bit_error_rate);
+        self.buses.push(Bus::new(config, core.random(Self::STREAMS, id), bit_errors));
         BusId(id)
     }
 

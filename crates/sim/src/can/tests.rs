@@ -81,7 +81,8 @@ fn the_lowest_identifier_wins_and_all_others_receive_it() {
 fn a_destroyed_frame_is_sent_again() {
     let mut bench = Bench::new(None);
     let node = bench.add(silent());
-    bench.can.buses[0].until_error = 20;
+    let bus = &mut bench.can.buses[0];
+    bus.bit_errors = bus.bit_errors.with_next(20);
     bench.offer(node, 7, "123#").unwrap();
     bench.run();
     let [(0, first), (failed_us, second), (again_us, third), (end_us, fourth)] =

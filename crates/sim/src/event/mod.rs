@@ -31,11 +31,9 @@
 //! assert_eq!(order, [(5_000, Event::Released(7)), (5_000, Event::Chosen)]);
 //! ```
 
-mod random;
-
 use candor_time::{Instant, Virtual};
 
-pub use random::Random;
+pub use candor_random::Random;
 
 /// A point in virtual time, in nanoseconds since the start of the simulation.
 pub type Time = Instant<Virtual>;
@@ -124,6 +122,12 @@ impl<E: Ranked> Core<E> {
     #[must_use]
     pub const fn now(&self) -> Time {
         self.now
+    }
+
+    /// From which all randomness follows.
+    #[must_use]
+    pub const fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// The stream of randomness of part number `part` of its kind. Each part draws from its own, so

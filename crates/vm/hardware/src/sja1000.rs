@@ -404,7 +404,8 @@ impl Sja1000 {
                     self.given_up(bus);
                 }
             }
-            Notice::BusOff | Notice::TakesPart => {}
+            // An error follows, which it has registers for.
+            Notice::SentToOthers(_) | Notice::BusOff | Notice::TakesPart => {}
         }
         self.note_counters(now_ns, bus);
         if notice == Notice::BusOff {

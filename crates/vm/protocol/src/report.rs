@@ -173,7 +173,7 @@ pub struct OnWire {
 }
 
 /// What happened on a bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BusCount {
     /// Frames that got through.
     pub frames: u64,
@@ -183,6 +183,8 @@ pub struct BusCount {
     pub bus_offs: u64,
     /// How long it was occupied, intermissions and error frames included.
     pub busy_ns: u64,
+    /// When a controller of the guest was bus-off, from and to: until it took part again, or `u64::MAX`.
+    pub off: Vec<(u64, u64)>,
 }
 
 /// Everything a guest reported.

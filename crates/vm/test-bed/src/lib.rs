@@ -49,12 +49,11 @@ pub mod port {
 
 pub use machine::Machine;
 pub use plan::{
-    BusPlan, FaultPlan, MOST_BUSES, MOST_CARDS, MOST_SENDERS, Pace, Plan, PlanError, SenderPlan,
-    Step,
+    BusPlan, MOST_BUSES, MOST_CARDS, MOST_SENDERS, Pace, Plan, PlanError, SenderPlan, Step,
 };
 #[cfg(any(feature = "write", test))]
 pub use plan::{Contents, write};
 pub use record::{Event, RECORD_BYTES, Record, RecordError};
 pub use station::{StationCount, StationPace, StationPlan};
 pub use test_bed::{MOST_CONTROLLERS, TestBed, TestBedError};
-pub use tester::QUIET_NS;
+pub use tester::{QUIET_NS, STARVED_NS};

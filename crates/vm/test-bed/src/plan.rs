@@ -6,18 +6,16 @@
 //! |---|---|
 //! | 0..8 | `CANDPLAN` |
 //! | 8..12, 12..16, 16..20 | how many buses, senders and steps there are |
-//! | 20..24, 24..28 | how many bit errors and stations there are |
-//! | 28..32 | 0 |
-//! | then 8 for each bus | nominal and data bit rate in bit/s; a data bit rate of 0 is the nominal one |
+//! | 20..24 | how many stations there are |
+//! | 24..32 | the seed of bit errors |
+//! | then 16 for each bus | nominal and data bit rate in bit/s (4 bytes each), a data bit rate of 0 is the nominal one; the probability of a bit error, 0 to 1 (8 bytes, IEEE 754) |
 //! | then 24 for each sender | its bus, the bus on which its frames are awaited or 255 (1 byte each), 6 bytes 0; the first of its steps, their number (4 bytes each); how long a frame is awaited, in ns (8 bytes) |
-//! | then 16 for each bit error, by bus and frame in ascending order | the bus, 3 bytes 0; the bit (4 bytes); the frame (8 bytes) |
 //! | then 48 for each station, by card in ascending order | its card, 0 for echo or 1 for UDP, 0 for every or 1 for answered (1 byte each), 0; bytes of data (4 bytes); the speed of its link in bit/s, and its pace in ns (8 bytes each); the addresses of its card and of the guest's (6 bytes each), and their IPv4 addresses (4 bytes each); 4 bytes 0 |
 //! | then 80 for each step | when, in ns (8 bytes); the [frame](crate::frame) |
 
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use candor_hardware::bus::Fault;
 use candor_wire::can::{Bitrate, Frame, Timing};
 use candor_wire::eth::{Address, LinkSpeed};
 
@@ -34,9 +32,8 @@ pub const MOST_SENDERS: usize = 8;
 /// The first bytes of every plan.
 const MAGIC: [u8; 8] = *b"CANDPLAN";
 const HEADER_BYTES: usize = 32;
-const BUS_BYTES: usize = 8;
+const BUS_BYTES: usize = 16;
 const SENDER_BYTES: usize = 24;
-const FAULT_BYTES: usize = 16;
 const STATION_BYTES: usize = 48;
 const STEP_BYTES: usize = 8 + FRAME_BYTES;
 /// The speeds that a link can have.
@@ -45,10 +42,12 @@ const SPEEDS: RangeInclusive<LinkSpeed> = LinkSpeed::MBIT_10..=LinkSpeed::GBIT_1
 const NONE: u8 = 255;
 
 /// A bus of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BusPlan {
     /// Its bit rates.
     pub timing: Timing,
+    /// Probability, 0 to 1, that a bit is destroyed, for all nodes alike.
+    pub bit_error_rate: f64,
 }
 
 /// When a sender sends.
@@ -87,15 +86,6 @@ pub struct Step {
     pub frame: Frame,
 }
 
-/// A bit that is inverted on a bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FaultPlan {
-    /// The bus.
-    pub bus: u8,
-    /// In which of the frames that begin on it, and at which bit.
-    pub fault: Fault,
-}
-
 /// Why bytes are no plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
@@ -105,12 +95,10 @@ pub enum PlanError {
     Length,
     /// There are more buses, senders or stations than a bed can have, or no bus.
     TooMany,
-    /// A bit rate of this bus is not possible.
-    Bitrate(u32),
+    /// A bit rate of this bus, or its probability of bit errors, is not possible.
+    Bus(u32),
     /// This sender names a bus or steps that there are not.
     Sender(u32),
-    /// This bit error is on a bus that there is not, or not behind the one before.
-    Fault(u32),
     /// This station is at a card that there is not, or not behind the one before, or sends what cannot be.
     Station(u32),
     /// This step has no legal frame.
@@ -125,12 +113,11 @@ impl fmt::Display for PlanError {
             Self::TooMany => {
                 write!(f, "the plan has more buses, senders or stations than a test bed")
             }
-            Self::Bitrate(bus) => write!(f, "a bit rate of bus {bus} is not possible"),
+            Self::Bus(bus) => {
+                write!(f, "a bit rate or a bit error rate of bus {bus} is not possible")
+            }
             Self::Sender(sender) => {
                 write!(f, "sender {sender} needs buses or steps that are not there")
-            }
-            Self::Fault(fault) => {
-                write!(f, "bit error {fault} is on no bus, or not behind the one before")
             }
             Self::Station(station) => {
                 write!(
@@ -151,7 +138,6 @@ pub struct Plan<'a> {
     bytes: &'a [u8],
     buses: usize,
     senders: usize,
-    faults: usize,
     stations: usize,
 }
 
@@ -172,22 +158,21 @@ impl<'a> Plan<'a> {
         if !bytes.starts_with(&MAGIC) {
             return Err(PlanError::NoPlan);
         }
-        let [buses, senders, steps, faults, stations] =
-            [8, 12, 16, 20, 24].map(|at| u32_at(bytes, at) as usize);
+        let [buses, senders, steps, stations] =
+            [8, 12, 16, 20].map(|at| u32_at(bytes, at) as usize);
         let is_too_much = buses > MOST_BUSES || senders > MOST_SENDERS || stations > MOST_CARDS;
         if buses == 0 || is_too_much {
             return Err(PlanError::TooMany);
         }
         let length = (HEADER_BYTES + buses * BUS_BYTES + senders * SENDER_BYTES) as u64
-            + faults as u64 * FAULT_BYTES as u64
             + stations as u64 * STATION_BYTES as u64
             + steps as u64 * STEP_BYTES as u64;
         if bytes.len() as u64 != length {
             return Err(PlanError::Length);
         }
-        let plan = Self { bytes, buses, senders, faults, stations };
+        let plan = Self { bytes, buses, senders, stations };
         for bus in 0..buses as u32 {
-            plan.read_bus(bus as usize).ok_or(PlanError::Bitrate(bus))?;
+            plan.read_bus(bus as usize).ok_or(PlanError::Bus(bus))?;
         }
         for number in 0..senders as u32 {
             let sender = plan.read_sender(number as usize);
@@ -200,15 +185,6 @@ impl<'a> Plan<'a> {
             if !has_buses || end > steps as u64 {
                 return Err(PlanError::Sender(number));
             }
-        }
-        let mut before = None;
-        for number in 0..faults {
-            let FaultPlan { bus, fault } = plan.read_fault(number);
-            let place = Some((bus, fault.frame, fault.bit));
-            if usize::from(bus) >= buses || place <= before {
-                return Err(PlanError::Fault(number as u32));
-            }
-            before = place;
         }
         let mut next_card = 0;
         for number in 0..stations {
@@ -225,9 +201,8 @@ impl<'a> Plan<'a> {
     /// Takes the bytes of a plan that were checked before; `None` if there are none.
     #[must_use]
     pub fn checked(bytes: &'a [u8]) -> Option<Self> {
-        let [buses, senders, faults, stations] =
-            [8, 12, 20, 24].map(|at| u32_at(bytes, at) as usize);
-        (bytes.len() >= HEADER_BYTES).then_some(Self { bytes, buses, senders, faults, stations })
+        let [buses, senders, stations] = [8, 12, 20].map(|at| u32_at(bytes, at) as usize);
+        (bytes.len() >= HEADER_BYTES).then_some(Self { bytes, buses, senders, stations })
     }
 
     /// The buses.
@@ -246,16 +221,10 @@ impl<'a> Plan<'a> {
         (sender < self.senders).then(|| self.read_sender(sender))
     }
 
-    /// The bit errors, by bus and frame.
+    /// From which the bit errors of all buses follow.
     #[must_use]
-    pub const fn fault_count(&self) -> usize {
-        self.faults
-    }
-
-    /// A bit error.
-    #[must_use]
-    pub fn fault(&self, fault: usize) -> Option<FaultPlan> {
-        (fault < self.faults).then(|| self.read_fault(fault))
+    pub fn seed(&self) -> u64 {
+        u64_at(self.bytes, 24)
     }
 
     /// The stations, by card.
@@ -283,7 +252,10 @@ impl<'a> Plan<'a> {
             0 => nominal,
             data => Bitrate::new(data)?,
         };
-        Some(BusPlan { timing: Timing { nominal, data } })
+        let bit_error_rate = f64::from_bits(u64_at(self.bytes, at + 8));
+        (0.0..=1.0)
+            .contains(&bit_error_rate)
+            .then_some(BusPlan { timing: Timing { nominal, data }, bit_error_rate })
     }
 
     fn read_sender(&self, sender: usize) -> SenderPlan {
@@ -297,21 +269,9 @@ impl<'a> Plan<'a> {
         SenderPlan { bus: byte(at), pace, first, count }
     }
 
-    /// Where the bit errors begin.
-    const fn faults_at(&self) -> usize {
-        HEADER_BYTES + self.buses * BUS_BYTES + self.senders * SENDER_BYTES
-    }
-
-    fn read_fault(&self, fault: usize) -> FaultPlan {
-        let at = self.faults_at() + fault * FAULT_BYTES;
-        let bus = self.bytes.get(at).copied().unwrap_or(NONE);
-        let (bit, frame) = (u32_at(self.bytes, at + 4), u64_at(self.bytes, at + 8));
-        FaultPlan { bus, fault: Fault { frame, bit } }
-    }
-
     /// Where the stations begin.
     const fn stations_at(&self) -> usize {
-        self.faults_at() + self.faults * FAULT_BYTES
+        HEADER_BYTES + self.buses * BUS_BYTES + self.senders * SENDER_BYTES
     }
 
     fn read_station(&self, station: usize) -> Option<StationPlan> {
@@ -360,8 +320,8 @@ pub struct Contents<'a> {
     pub buses: &'a [BusPlan],
     /// The senders.
     pub senders: &'a [SenderPlan],
-    /// The bit errors, by bus and frame.
-    pub faults: &'a [FaultPlan],
+    /// From which the bit errors of all buses follow.
+    pub seed: u64,
     /// The stations, by card.
     pub stations: &'a [StationPlan],
     /// The frames of all senders.
@@ -372,16 +332,18 @@ pub struct Contents<'a> {
 #[cfg(any(feature = "write", test))]
 #[must_use]
 pub fn write(contents: &Contents<'_>) -> alloc::vec::Vec<u8> {
-    let Contents { buses, senders, faults, stations, steps } = contents;
+    let Contents { buses, senders, seed, stations, steps } = contents;
     let mut bytes = alloc::vec::Vec::with_capacity(HEADER_BYTES + steps.len() * STEP_BYTES);
     bytes.extend(MAGIC);
-    for count in [buses.len(), senders.len(), steps.len(), faults.len(), stations.len(), 0] {
+    for count in [buses.len(), senders.len(), steps.len(), stations.len()] {
         bytes.extend((count as u32).to_le_bytes());
     }
-    for BusPlan { timing } in *buses {
+    bytes.extend(seed.to_le_bytes());
+    for BusPlan { timing, bit_error_rate } in *buses {
         for rate in [timing.nominal, timing.data] {
             bytes.extend(rate.bits_per_second().to_le_bytes());
         }
+        bytes.extend(bit_error_rate.to_bits().to_le_bytes());
     }
     for sender in *senders {
         let (awaited, timeout_ns) = match sender.pace {
@@ -392,11 +354,6 @@ pub fn write(contents: &Contents<'_>) -> alloc::vec::Vec<u8> {
         bytes.extend(sender.first.to_le_bytes());
         bytes.extend(sender.count.to_le_bytes());
         bytes.extend(timeout_ns.to_le_bytes());
-    }
-    for FaultPlan { bus, fault } in *faults {
-        bytes.extend([*bus, 0, 0, 0]);
-        bytes.extend(fault.bit.to_le_bytes());
-        bytes.extend(fault.frame.to_le_bytes());
     }
     for it in *stations {
         let kind = match it.kind {
@@ -430,11 +387,7 @@ mod tests {
     use super::*;
     use crate::datagram::tests::endpoint;
 
-    const FAULTS: [FaultPlan; 3] = [
-        FaultPlan { bus: 0, fault: Fault { frame: 1, bit: 7 } },
-        FaultPlan { bus: 0, fault: Fault { frame: 2, bit: 3 } },
-        FaultPlan { bus: 1, fault: Fault { frame: 0, bit: 9 } },
-    ];
+    const SEED: u64 = 0x1122_3344_5566_7788;
 
     fn stations() -> [StationPlan; 2] {
         let one = StationPlan {
@@ -451,14 +404,17 @@ mod tests {
     }
 
     fn bytes(buses: &[BusPlan], senders: &[SenderPlan], steps: &[Step]) -> Vec<u8> {
-        write(&Contents { buses, senders, faults: &FAULTS, stations: &stations(), steps })
+        write(&Contents { buses, senders, seed: SEED, stations: &stations(), steps })
     }
 
     fn plan() -> (Vec<BusPlan>, Vec<SenderPlan>, Vec<Step>) {
         let rate = |text: &str| text.parse::<Bitrate>().unwrap();
         let buses = [
-            BusPlan { timing: Timing::classical(rate("500k")) },
-            BusPlan { timing: Timing { nominal: rate("500k"), data: rate("2M") } },
+            BusPlan { timing: Timing::classical(rate("500k")), bit_error_rate: 0.0 },
+            BusPlan {
+                timing: Timing { nominal: rate("500k"), data: rate("2M") },
+                bit_error_rate: 1e-6,
+            },
         ];
         let awaits = Pace::AfterArrival { bus: 1, timeout_ns: 1_000_000_000 };
         let senders = [
@@ -478,7 +434,7 @@ mod tests {
         assert_eq!(plan.buses().collect::<Vec<_>>(), buses);
         assert_eq!(plan.senders().collect::<Vec<_>>(), senders);
         assert_eq!((0..4).map_while(|at| plan.step(at)).collect::<Vec<_>>(), steps);
-        assert_eq!((0..9).map_while(|at| plan.fault(at)).collect::<Vec<_>>(), FAULTS);
+        assert_eq!(plan.seed(), SEED);
         assert_eq!(plan.stations().collect::<Vec<_>>(), stations());
         assert_eq!((plan.step(4), plan.sender(2)), (None, None));
         let mut other = bytes.clone();
@@ -500,24 +456,23 @@ mod tests {
         }
         assert_eq!(Plan::read(&[&bytes[..], &[0]].concat()).unwrap_err(), PlanError::Length);
         let senders_at = HEADER_BYTES + 2 * BUS_BYTES;
-        let faults_at = senders_at + 2 * SENDER_BYTES;
-        let stations_at = faults_at + 3 * FAULT_BYTES;
+        let stations_at = senders_at + 2 * SENDER_BYTES;
         let steps_at = stations_at + 2 * STATION_BYTES;
         for (at, byte, error) in [
             (8, 0, PlanError::TooMany),
             (8, 9, PlanError::TooMany),
             (12, 9, PlanError::TooMany),
             (16, 3, PlanError::Length),
-            (HEADER_BYTES + 3, 0xFF, PlanError::Bitrate(0)),
-            (HEADER_BYTES + BUS_BYTES + 7, 0xFF, PlanError::Bitrate(1)),
+            (HEADER_BYTES + 3, 0xFF, PlanError::Bus(0)),
+            (HEADER_BYTES + BUS_BYTES + 7, 0xFF, PlanError::Bus(1)),
+            // More than 1, less than 0.
+            (HEADER_BYTES + BUS_BYTES + 15, 0x40, PlanError::Bus(1)),
+            (HEADER_BYTES + BUS_BYTES + 15, 0xBE, PlanError::Bus(1)),
             (senders_at, 2, PlanError::Sender(0)),
             (senders_at + 1, 2, PlanError::Sender(0)),
             (senders_at + SENDER_BYTES + 12, 3, PlanError::Sender(1)),
-            (20, 2, PlanError::Length),
-            (faults_at + 2 * FAULT_BYTES, 2, PlanError::Fault(2)),
-            (faults_at + FAULT_BYTES + 8, 0, PlanError::Fault(1)),
-            (24, 1, PlanError::Length),
-            (24, 5, PlanError::TooMany),
+            (20, 1, PlanError::Length),
+            (20, 5, PlanError::TooMany),
             (stations_at, 4, PlanError::Station(0)),
             (stations_at, 2, PlanError::Station(1)),
             (stations_at + 1, 1, PlanError::Station(0)),

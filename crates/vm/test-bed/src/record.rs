@@ -28,7 +28,8 @@ pub const RECORD_BYTES: usize = 32 + FRAME_BYTES;
 pub enum Event {
     /// The tester starts: times of its plan count from here.
     Started,
-    /// A frame got through; its end of frame is over.
+    /// A frame got through: its end of frame is over. If an error hit its last bit, the others have it as well, and it
+    /// passes once more.
     Passed {
         /// The frame.
         frame: Frame,

@@ -4,6 +4,7 @@ use core::fmt;
 
 use candor_hardware::bus::MOST_NODES;
 use candor_hardware::{Bus, NodeId, Notice, Sja1000};
+use candor_random::BitErrors;
 use candor_wire::can::{Bitrate, Timing};
 
 use crate::machine::Machine;
@@ -14,10 +15,10 @@ use crate::tester::{Progress, SAMPLE_POINT_PERMILLE, Tester};
 
 /// How many controllers of the guest there can be.
 pub const MOST_CONTROLLERS: usize = 16;
-/// Notices of one instant on one bus: each node learns two things at most.
-const MOST_NOTICES: usize = 2 * MOST_NODES;
+/// Notices of one instant on one bus: each node learns three things at most.
+const MOST_NOTICES: usize = 3 * MOST_NODES;
 /// Says that a bed of this version wrote the memory; the size of the bed says the rest.
-const MARK: u64 = 0x6361_6e64_6f72_0003;
+const MARK: u64 = 0x6361_6e64_6f72_0004;
 
 /// A controller of the guest and where it is.
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +67,6 @@ pub struct TestBed {
     /// The fingerprint of its plan, if it has one.
     plan: Option<u64>,
     tester: Tester,
-    /// Which bit error of the plan each bus gets next.
-    next_faults: [u32; MOST_BUSES],
     links: [Link; MOST_CARDS],
 }
 
@@ -82,7 +81,6 @@ impl TestBed {
             controllers: [None; MOST_CONTROLLERS],
             plan: None,
             tester: Tester::NEW,
-            next_faults: [0; MOST_BUSES],
             links: [Link::NEW; MOST_CARDS],
         }
     }
@@ -154,6 +152,9 @@ impl TestBed {
             *bus = Bus::new(of_plan.timing);
         }
         self.join_controllers();
+        for ((index, bus), of_plan) in (0..).zip(&mut self.buses).zip(plan.buses()) {
+            bus.set_bit_errors(BitErrors::of_bus(plan.seed(), index, of_plan.bit_error_rate));
+        }
         self.tester = Tester::NEW;
         self.links = [Link::NEW; MOST_CARDS];
         for station in plan.stations() {
@@ -168,24 +169,8 @@ impl TestBed {
                 return Err(TestBedError::Full);
             }
         }
-        for (bus, next) in (0..self.bus_count).zip(&mut self.next_faults) {
-            let is_of = |&fault: &usize| plan.fault(fault).is_some_and(|it| it.bus >= bus);
-            *next = (0..plan.fault_count()).find(is_of).unwrap_or(plan.fault_count()) as u32;
-        }
         self.plan = Some(plan.fingerprint());
-        (0..self.bus_count).for_each(|bus| self.add_faults(bus, plan));
         Ok(())
-    }
-
-    /// A bus gets as many of its bit errors as it has room for: those of the next frames.
-    fn add_faults(&mut self, index: u8, plan: &Plan<'_>) {
-        let (bus, next) =
-            (&mut self.buses[usize::from(index)], &mut self.next_faults[usize::from(index)]);
-        while let Some(fault) = plan.fault(*next as usize).filter(|it| it.bus == index)
-            && bus.add_fault(fault.fault)
-        {
-            *next += 1;
-        }
     }
 
     /// The tester starts, unless it has: times of its plan count from now on.
@@ -256,17 +241,14 @@ impl TestBed {
                 *free = Some((node, at, notice));
             }
         });
-        if let Some(plan) = plan {
-            self.add_faults(index, plan);
-        }
         for (node, at_ns, notice) in notices.into_iter().flatten() {
             let is_guest = self.deliver(index, node, at_ns, notice);
             // The last record says that the tester is done.
             if let Some(event) = event(notice).filter(|_| !self.is_done()) {
                 machine.note(Record { at_ns, bus: index, node: node.0, is_guest, event });
             }
-            if let Notice::Sent(passage) = notice {
-                self.tester.note_passage(at_ns);
+            if let Notice::Sent(passage) | Notice::SentToOthers(passage) = notice {
+                self.tester.note_passage(at_ns, is_guest);
                 if let Some(plan) = plan.filter(|_| is_guest) {
                     self.tester.passed(plan, index, at_ns, &passage.frame);
                 }
@@ -369,7 +351,7 @@ impl TestBed {
 /// What is recorded of what a node learns.
 fn event(notice: Notice) -> Option<Event> {
     match notice {
-        Notice::Sent(passage) => Some(Event::Passed {
+        Notice::Sent(passage) | Notice::SentToOthers(passage) => Some(Event::Passed {
             frame: passage.frame,
             requested_ns: passage.requested_ns,
             started_ns: passage.started_ns,

@@ -5,12 +5,13 @@ mod simulated;
 
 use std::collections::VecDeque;
 
-use candor_hardware::bus::Fault;
 use candor_hardware::sja1000::register;
+use candor_random::BitErrors;
 use candor_test_bed::{
-    BusPlan, Contents, Event, FaultPlan, Pace, Plan, QUIET_NS, Record, SenderPlan, Step, TestBed,
+    BusPlan, Contents, Event, Pace, Plan, QUIET_NS, Record, STARVED_NS, SenderPlan, Step, TestBed,
     TestBedError,
 };
+use candor_wire::can::bits::{INTERMISSION_BITS, length};
 use candor_wire::can::{Frame, Timing};
 use simulated::{Offered, simulated};
 
@@ -22,7 +23,8 @@ fn timing(rate: &str) -> Timing {
 }
 
 fn write(rates: &[&str], senders: &[SenderPlan], steps: &[Step]) -> Vec<u8> {
-    let buses: Vec<_> = rates.iter().map(|rate| BusPlan { timing: timing(rate) }).collect();
+    let buses: Vec<_> =
+        rates.iter().map(|rate| BusPlan { timing: timing(rate), bit_error_rate: 0.0 }).collect();
     candor_test_bed::write(&Contents { buses: &buses, senders, steps, ..Contents::default() })
 }
 
@@ -221,7 +223,7 @@ fn a_frame_that_does_not_arrive_is_given_up() {
     assert_eq!(source[1].1, source[0].2 + 10_000_000 + 1_000);
     assert_eq!(source[2].1, source[1].2 + 10_000_000 + 2_000);
     let last = guest.records.last().unwrap();
-    assert_eq!((last.event, last.at_ns), (Event::Done, source[2].2 + 10_000_000 + QUIET_NS));
+    assert_eq!((last.event, last.at_ns), (Event::Done, source[2].2 + 10_000_000 + STARVED_NS));
 }
 
 #[test]
@@ -243,35 +245,50 @@ fn another_bit_rate_and_an_overrun_are_recorded() {
     assert_eq!(events, [(1, true, Event::OtherBitrate(250_000)), (0, true, overruns)]);
 }
 
-/// More bit errors than a bus holds at a time: each destroys its frame, which is sent again.
+/// Each bus draws for itself, from the seed of the plan, for each frame that begins: those that are sent again too.
 #[test]
-fn bit_errors_destroy_the_frames_that_the_plan_says() {
-    let sender = SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: 200 };
-    let fault = |bus, frame| FaultPlan { bus, fault: Fault { frame, bit: 30 } };
-    // Every fourth frame that begins, of those of which each second one is a repetition of one before.
-    let faults: Vec<_> =
-        (0..50).map(|at| fault(0, 4 * at)).chain([fault(1, 3), fault(1, 4)]).collect();
-    let buses = ["500k", "500k"].map(|rate| BusPlan { timing: timing(rate) });
-    let steps = numbered(200, 300_000);
-    let bytes = candor_test_bed::write(&Contents {
-        buses: &buses,
-        senders: &[sender],
-        faults: &faults,
-        steps: &steps,
-        ..Contents::default()
-    });
-    let plan = Plan::read(&bytes).unwrap();
-    let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 7_000);
-    guest.run(&plan);
-    let failed = |bus: u8| {
-        let is_failure = |it: &&Record| it.bus == bus && matches!(it.event, Event::Failed { .. });
-        guest.records.iter().filter(is_failure).count()
-    };
-    assert_eq!((failed(0), failed(1)), (50, 2));
-    let sent: Vec<_> = steps.iter().map(|step| step.frame).collect();
-    for bus in [0, 1] {
-        let passed: Vec<_> = guest.passed(bus).iter().map(|it| it.0).collect();
-        assert_eq!(passed, sent, "each frame gets through in the end");
+fn bit_errors_are_those_of_the_seed() {
+    const RATES: [f64; 2] = [2e-3, 1e-4];
+    let sender = SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: 2_000 };
+    let buses = RATES.map(|bit_error_rate| BusPlan { timing: timing("500k"), bit_error_rate });
+    let steps = numbered(2_000, 600_000);
+    for seed in 1..4 {
+        let contents = Contents {
+            buses: &buses,
+            senders: &[sender],
+            seed,
+            steps: &steps,
+            ..Contents::default()
+        };
+        let bytes = candor_test_bed::write(&contents);
+        let plan = Plan::read(&bytes).unwrap();
+        let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 7_000);
+        guest.run(&plan);
+        for (bus, rate) in (0..).zip(RATES) {
+            let mut errors = BitErrors::of_bus(seed, bus, rate);
+            let (mut failures, mut passes) = (0, Vec::new());
+            // What the others have of a frame whose last bit is wrong passes twice.
+            let frames: Vec<_> = match bus {
+                0 => steps.iter().map(|step| step.frame).collect(),
+                _ => guest.passed(0).iter().map(|it| it.0).collect(),
+            };
+            for frame in frames {
+                let length = length(&frame).unwrap();
+                let bits = length.total() - INTERMISSION_BITS;
+                while let Some(at) = errors.draw(bits) {
+                    failures += 1;
+                    passes.extend((at + 1 == bits).then_some(frame));
+                }
+                passes.push(frame);
+            }
+            let of_bus = |it: &&Record| it.bus == bus as u8;
+            let failed = |it: &&Record| of_bus(it) && matches!(it.event, Event::Failed { .. });
+            assert_eq!(guest.records.iter().filter(failed).count(), failures, "seed {seed}");
+            let passed: Vec<_> = guest.passed(bus as u8).iter().map(|it| it.0).collect();
+            assert_eq!(passed, passes, "bus {bus}, seed {seed}");
+            let most = if bus == 0 { 300..900 } else { 10..50 };
+            assert!(most.contains(&failures), "bus {bus}, seed {seed}: {failures}");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use candor_wire::can::bits::{Length, TAIL_BITS, length, stream};
 use candor_wire::can::{ErrorState, Frame};
 
-use super::{Bus, NodeId, Nodes, Notice, OnWire, Sink, members, set};
+use super::{Bus, NodeId, Nodes, Notice, OnWire, Sink, members, set, wire_bits};
 use crate::error::{self, ErrorKind, Segment};
 use crate::node::Node;
 
@@ -46,7 +46,7 @@ impl Bus {
             destroyed: None,
             is_flagged: false,
         };
-        let mut fault = None;
+        let mut fault = self.bit_errors.as_mut().and_then(|it| it.draw(wire_bits(length)));
         for slot in &mut self.faults {
             if let Some(told) =
                 slot.take_if(|it| it.frame <= number).filter(|it| it.frame == number)

@@ -4,8 +4,8 @@ use candor_wire::can::ErrorState;
 use candor_wire::can::bits::INTERMISSION_BITS;
 
 use super::{
-    Bus, Destroyed, ERROR_TAIL_BITS, FLAG_BITS, FRAME_TAIL_BITS, NodeId, Notice, OnWire, Passage,
-    Sink, after, members, set, wire_bits,
+    Bus, Destroyed, ERROR_TAIL_BITS, FLAG_BITS, FRAME_TAIL_BITS, NodeId, Notice, OnWire, Sink,
+    after, members, set, wire_bits,
 };
 use crate::error::{self, ErrorKind, Segment};
 use crate::node::Node;
@@ -119,9 +119,8 @@ impl Bus {
         for id in members(on_wire.senders) {
             let Some(it) = self.node_mut(id) else { continue };
             it.transmit_success();
-            let requested_ns = it.request.take().map_or(on_wire.start_ns, |it| it.at_ns);
-            let (frame, started_ns) = (on_wire.frame, on_wire.start_ns);
-            sink(id, at, Notice::Sent(Passage { frame, requested_ns, started_ns }));
+            let requested_ns = it.request.take().map(|it| it.at_ns);
+            sink(id, at, Notice::Sent(on_wire.passage(requested_ns)));
         }
     }
 
@@ -154,6 +153,10 @@ impl Bus {
         }
         let Destroyed { kind, others, segment, is_unacknowledged, .. } = destroyed;
         for id in members(on_wire.senders) {
+            if on_wire.is_received {
+                let requested_ns = self.node(id).and_then(|it| it.request).map(|it| it.at_ns);
+                sink(id, at, Notice::SentToOthers(on_wire.passage(requested_ns)));
+            }
             self.fail(id, at, kind, segment, is_unacknowledged, sink);
         }
         if is_unacknowledged || on_wire.is_received {

@@ -13,6 +13,7 @@ mod arbitration;
 mod ending;
 mod silence;
 
+use candor_random::BitErrors;
 use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
 use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};
 
@@ -50,6 +51,9 @@ pub enum Notice {
     },
     /// Its frame got through.
     Sent(Passage),
+    /// Others have its frame, but an error hits the last bit: it sends the frame again, which they have twice then (ISO
+    /// 11898-1: a frame is valid for receivers before the last bit of its end of frame, for its sender after it).
+    SentToOthers(Passage),
     /// A frame of somebody else got through.
     Received(Frame),
     /// An error flag begins.
@@ -119,6 +123,14 @@ struct OnWire {
     is_flagged: bool,
 }
 
+impl OnWire {
+    /// Its way, for one that wanted to send it since then.
+    fn passage(&self, requested_ns: Option<u64>) -> Passage {
+        let (frame, started_ns) = (self.frame, self.start_ns);
+        Passage { frame, requested_ns: requested_ns.unwrap_or(started_ns), started_ns }
+    }
+}
+
 /// How a frame ends early.
 #[derive(Clone, Copy, Debug)]
 struct Destroyed {
@@ -146,6 +158,7 @@ pub struct Bus {
     recessive_since_ns: u64,
     begun: u64,
     faults: [Option<Fault>; MOST_FAULTS],
+    bit_errors: Option<BitErrors>,
     statistics: Statistics,
 }
 
@@ -166,6 +179,7 @@ impl Bus {
             recessive_since_ns: 0,
             begun: 0,
             faults: [None; MOST_FAULTS],
+            bit_errors: None,
             statistics: Statistics {
                 frames: 0,
                 error_frames: 0,
@@ -195,6 +209,11 @@ impl Bus {
     pub fn add_fault(&mut self, fault: Fault) -> bool {
         let free = self.faults.iter_mut().find(|it| it.is_none());
         free.map(|free| *free = Some(fault)).is_some()
+    }
+
+    /// Bits are destroyed by this law from now on, beside single faults.
+    pub const fn set_bit_errors(&mut self, bit_errors: BitErrors) {
+        self.bit_errors = Some(bit_errors);
     }
 
     /// What happened so far; of what is on the wire, nothing.

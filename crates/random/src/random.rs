@@ -19,6 +19,15 @@ impl Random {
         Self(Pcg32::new(seed, stream))
     }
 
+    /// The same after so many draws, at once.
+    #[must_use]
+    pub(crate) fn after(seed: u64, stream: u64, draws: u64) -> Self {
+        let mut random = Self::new(seed, stream);
+        // A draw of 64 bits is two steps of the generator.
+        random.0.advance(draws.wrapping_mul(2));
+        random
+    }
+
     /// Any 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
@@ -58,6 +67,8 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     #[test]
@@ -78,6 +89,14 @@ mod tests {
         let (ones, zeros) =
             drawn.iter().fold((0, 0), |(ones, zeros), bits| (ones | bits, zeros | !bits));
         assert_eq!((ones, zeros), (u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn draws_can_be_skipped() {
+        let mut one = Random::new(7, 3);
+        for draws in 0..20 {
+            assert_eq!(Random::after(7, 3, draws).bits(), one.bits(), "{draws}");
+        }
     }
 
     #[test]
