@@ -272,9 +272,9 @@ fn a_matrix_has_every_setting_in_every_way_to_write_it() {
     allowed_ways(&schema, "#/$defs/matrix", "", &mut allowed);
     let mut wanted = Ways::new();
     let settings = schema["properties"].as_object().unwrap().keys();
-    for key in
-        settings.filter(|key| !["network", "matrix", "experiment", "claim"].contains(&key.as_str()))
-    {
+    for key in settings.filter(|key| {
+        !["network", "matrix", "experiment", "alternative", "claim"].contains(&key.as_str())
+    }) {
         ways(&schema, &format!("#/properties/{key}"), &[key], &mut wanted);
     }
     let missing: Vec<_> = wanted.iter().filter(|(way, _)| !allowed.contains_key(*way)).collect();

@@ -4,6 +4,7 @@
 //! the rest of the file, and `[matrix]` multiplies each by lists of values. What the command line
 //! sets comes last.
 
+mod alternatives;
 mod effect;
 mod hidden;
 mod leaves;
@@ -26,6 +27,7 @@ use crate::kinds::{self, CheckParts, Kinds};
 use crate::reading::network::{self, NetworkFile};
 use crate::reading::{Common, Examined, Reading, read_text};
 
+pub use self::alternatives::Alternative;
 pub use self::options::Options;
 
 /// A file of experiments.
@@ -37,6 +39,8 @@ pub struct Campaign {
     pub experiments: Vec<Experiment>,
     /// Statements about their results.
     pub claims: Vec<Claim>,
+    /// Other settings that the experiments run with as well; none unless [`Options::has_alternatives`].
+    pub alternatives: Vec<Alternative>,
     /// Warnings; errors end the reading.
     pub warnings: Findings,
     /// How many frames its experiments send in all, if there are so many that no line per frame is
@@ -77,8 +81,9 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let matrix = table.remove("matrix");
     let matrices = matrix::all(variants.as_ref(), matrix.as_ref());
     let claims = crate::claims::read(table.remove("claim").as_ref(), &findings);
+    let mut alternatives = alternatives::read(table.remove("alternative").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
+    let mut drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
     let hidden = hidden::find(&table, variants.as_ref(), matrix.as_ref());
     for (hidden, check_parts) in hidden.iter().filter_map(|it| Some((it, kind.check_parts?))) {
         check_alone(hidden, check_parts, base, &findings);
@@ -86,6 +91,19 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let only = options.only.as_deref();
     // What a claim may be about: also what is not chosen now, by name or by seed.
     let mut names: BTreeSet<_> = drafts.iter().flat_map(seeds::names).collect();
+    let of_file = drafts.clone();
+    if !options.has_alternatives {
+        // What is not run now is right all the same.
+        for first in
+            of_file.first().iter().flat_map(|first| alternatives.iter().map(|it| it.of(first)))
+        {
+            let mut draft = first;
+            network.lay_under(&mut draft.table, &findings);
+            read(draft, options.kinds, (base, &network), &findings);
+        }
+        alternatives.clear();
+    }
+    drafts.extend(alternatives.iter().flat_map(|it| of_file.iter().map(|draft| it.of(draft))));
     let mut repeated = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
         let is_meant = only.is_none_or(|glob| seeds::is_meant(&draft, glob));
@@ -115,6 +133,9 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         return Err(Error::Findings(findings));
     }
     options.require_effect(&experiments)?;
+    for alternative in &alternatives {
+        alternative.require_use(options.kinds, &experiments, &findings);
+    }
     // What the command line leaves out or changes may be what an axis is for.
     if options.leave_the_file_as_it_is() {
         effect::require_axes(options.kinds, &matrices, &experiments, &findings);
@@ -130,7 +151,14 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     }
     let is_left_out = is_too_many && is_open.contains(&true);
     let too_many_for_lines = is_left_out.then_some(frames);
-    Ok(Campaign { title, experiments, claims, warnings: findings, too_many_for_lines })
+    Ok(Campaign {
+        title,
+        experiments,
+        claims,
+        alternatives,
+        warnings: findings,
+        too_many_for_lines,
+    })
 }
 
 /// The drafts that match the pattern, all of them without one; it is an error if none does.
@@ -170,7 +198,7 @@ fn read(
     (base, network): (&Path, &NetworkFile),
     findings: &Findings,
 ) -> Option<Experiment> {
-    let Draft { name, group, seed, axes, table } = draft;
+    let Draft { name, group, seed, axes, table, .. } = draft;
     let mut file = Section::new(&table, findings);
     let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
     let common = Common::read(&mut file, &names);

@@ -217,6 +217,22 @@ impl Claim {
         Verdict { found: Some(found), agreement }
     }
 
+    /// The same about experiments whose names begin with `prefix`: those of an alternative.
+    #[must_use]
+    pub fn about(&self, prefix: &str) -> Self {
+        let of = |term: &Term| Term {
+            experiment: format!("{prefix}{}", term.experiment),
+            ..term.clone()
+        };
+        Self {
+            value: of(&self.value),
+            minus: self.minus.as_ref().map(of),
+            over: self.over.as_ref().map(of),
+            over_minus: self.over_minus.as_ref().map(of),
+            ..self.clone()
+        }
+    }
+
     /// value, minus, over, over_minus
     fn terms(&self) -> [Option<&Term>; 4] {
         [Some(&self.value), self.minus.as_ref(), self.over.as_ref(), self.over_minus.as_ref()]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use candor_diagnostics::{by_count, counted, part_of};
+use candor_lab::Campaign;
 use candor_lab::claims::{Agreement, Claim, Verdict};
 use candor_lab::experiment::Testbed;
 use candor_lab::glob;
@@ -71,7 +72,9 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
             ));
         }
     }
-    let chosen = &campaign.claims;
+    let beside = beside(&campaign);
+    let of_alternatives = beside.iter().flat_map(|(_, claims)| claims);
+    let chosen: Vec<_> = campaign.claims.iter().chain(of_alternatives).collect();
     campaign.experiments.retain(|experiment| chosen.iter().any(|claim| claim.is_about(experiment)));
     let outcome = match arguments.no_run {
         true => {
@@ -81,10 +84,11 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
         false => execute(&arguments.selection, &arguments.running, &campaign)?,
     };
     let results = outcome.results();
-    let judged: Vec<_> = campaign.claims.iter().map(|claim| Judged::new(claim, &results)).collect();
+    let judged = judge(&campaign.claims, None, &results);
+    let beside = judge_each(&beside, &results);
     match arguments.json {
-        true => print(&lines(&judged)?)?,
-        false => print(&text(&judged, &results, arguments.markdown))?,
+        true => print(&lines(&judged, &beside)?)?,
+        false => print(&text(&judged, &beside, &results, arguments.markdown))?,
     }
     tell(&judged, &results);
     let wanted = if arguments.no_run { results.len() } else { campaign.experiments.len() };
@@ -103,17 +107,40 @@ pub(crate) fn run_with_claims(arguments: &Run) -> Answer {
     let results = outcome.results();
     // Claims about experiments that were not selected have nothing to say here.
     campaign.claims.retain(|claim| claim.is_within(&campaign.experiments));
-    let judged: Vec<_> = campaign.claims.iter().map(|claim| Judged::new(claim, &results)).collect();
+    let judged = judge(&campaign.claims, None, &results);
     if !judged.is_empty() && !results.is_empty() {
+        let beside = beside(&campaign);
+        let beside = judge_each(&beside, &results);
         match arguments.json {
-            true => print(&lines(&judged)?)?,
-            false => print(&format!("\n{}", text(&judged, &results, false)))?,
+            true => print(&lines(&judged, &beside)?)?,
+            false => print(&format!("\n{}", text(&judged, &beside, &results, false)))?,
         }
         tell(&judged, &results);
     }
     let is_same = finish(&arguments.running.out, &outcome, campaign.experiments.len(), true);
     is_same.map(|is_same| is_same && agrees(&judged))
 }
+
+/// The claims about the experiments of each alternative, with its name: they are shown and not counted.
+fn beside(campaign: &Campaign) -> Vec<(String, Vec<Claim>)> {
+    let claims = |prefix: &str| campaign.claims.iter().map(|it| it.about(prefix)).collect();
+    campaign.alternatives.iter().map(|it| (it.name.clone(), claims(&it.prefix()))).collect()
+}
+
+fn judge<'a>(
+    claims: &'a [Claim],
+    alternative: Option<&'a str>,
+    results: &[ResultFile],
+) -> Vec<Judged<'a>> {
+    claims.iter().map(|claim| Judged::new(claim, alternative, results)).collect()
+}
+
+fn judge_each<'a>(beside: &'a [(String, Vec<Claim>)], results: &[ResultFile]) -> Vec<Beside<'a>> {
+    beside.iter().map(|(name, claims)| (&**name, judge(claims, Some(name), results))).collect()
+}
+
+/// The claims about an alternative, with its name.
+type Beside<'a> = (&'a str, Vec<Judged<'a>>);
 
 /// Whether all claims agree.
 fn agrees(judged: &[Judged<'_>]) -> bool {
@@ -147,21 +174,26 @@ const MOST_DIGITS: usize = 6;
 /// A claim and what became of it.
 pub(crate) struct Judged<'a> {
     pub(crate) claim: &'a Claim,
+    /// Of which alternative it is.
+    pub(crate) alternative: Option<&'a str>,
     /// What it says, with the number of frames.
     pub(crate) says: String,
     pub(crate) verdict: Verdict,
 }
 
 impl<'a> Judged<'a> {
-    fn new(claim: &'a Claim, results: &[ResultFile]) -> Self {
+    fn new(claim: &'a Claim, alternative: Option<&'a str>, results: &[ResultFile]) -> Self {
         let sent = claim.sent(results).map_or("?".into(), thousands);
         let says = claim.says.replace("{sent}", &sent);
-        Self { claim, says, verdict: claim.judge(results) }
+        Self { claim, alternative, says, verdict: claim.judge(results) }
     }
 
     /// The values found, with as many digits as show on which side of a bound they are.
     fn shown(&self) -> String {
-        let Some(Range { least, most, .. }) = self.verdict.found else { return "-".into() };
+        self.verdict.found.map_or("-".into(), |found| self.shown_as(found))
+    }
+
+    fn shown_as(&self, Range { least, most, .. }: Range) -> String {
         let misleads = |digits: usize, value: f64| {
             let rounded = format!("{value:.digits$}").parse().unwrap_or(value);
             self.claim.holds(rounded) != self.claim.holds(value)
@@ -183,13 +215,19 @@ impl<'a> Judged<'a> {
 }
 
 /// The claims as JSON Lines, and how many of each group hold.
-fn lines(judged: &[Judged<'_>]) -> Result<String, String> {
-    Ok(json::lines(judged)? + &json::lines(by_group(judged))?)
+fn lines(judged: &[Judged<'_>], beside: &[Beside<'_>]) -> Result<String, String> {
+    let beside = beside.iter().flat_map(|(_, judged)| judged);
+    Ok(json::lines(judged.iter().chain(beside))? + &json::lines(by_group(judged))?)
 }
 
 /// The claims as a table, and how many of each group hold as another.
-fn text(judged: &[Judged<'_>], results: &[ResultFile], is_markdown: bool) -> String {
-    let (head, rows) = verdicts(judged, value_head(results));
+fn text(
+    judged: &[Judged<'_>],
+    beside: &[Beside<'_>],
+    results: &[ResultFile],
+    is_markdown: bool,
+) -> String {
+    let (head, rows) = verdicts(judged, beside, value_head(results));
     let (group_head, group_rows) = group_table(judged);
     let of_maxima = || judged.iter().map(|it| it.claim).filter(|claim| claim.is_about_maxima());
     let is_of_one = |result: &&ResultFile| of_maxima().any(|claim| claim.is_about_result(result));
@@ -323,53 +361,101 @@ fn group_table(judged: &[Judged<'_>]) -> (Vec<String>, Vec<Vec<String>>) {
     (head, rows)
 }
 
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
 /// Head and rows of a table. Claims that are made of each of several things share a row: a column per
 /// thing, and a value that does not agree says so.
-fn verdicts(judged: &[Judged<'_>], value_head: &str) -> (Vec<String>, Vec<Vec<String>>) {
+fn verdicts(
+    judged: &[Judged<'_>],
+    beside: &[Beside<'_>],
+    value_head: &str,
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let names = beside.iter().map(|(name, _)| (*name).to_owned());
     let mut things: Vec<&str> = Vec::new();
     for judged in judged {
         things.extend(judged.claim.each.as_deref().filter(|each| !things.contains(each)));
     }
-    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     if things.is_empty() {
-        let row = |judged: &Judged<'_>| {
-            let claim = judged.claim;
-            vec![
-                claim.id.clone(),
-                judged.says.clone(),
-                claim.published.clone(),
-                judged.shown(),
-                claim.bounds(),
-                judged.verdict.agreement.word().into(),
-                claim.note.clone(),
-            ]
-        };
-        let head =
-            words(&["id", "claim", "published", value_head, "agreement is", "agrees", "note"]);
-        return (head, judged.iter().map(row).collect());
+        return verdicts_alone(judged, beside, value_head);
     }
-    let head =
-        [words(&["id", "claim", "published", "agreement is"]), words(&things), words(&["note"])]
-            .concat();
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut last = None;
-    for judged in judged {
-        let claim = judged.claim;
-        let same = (&claim.id, &claim.says, claim.bounds());
-        if last.as_ref() != Some(&same) || claim.each.is_none() {
-            let start = [&claim.id, &judged.says, &claim.published, &claim.bounds()];
-            let start = start.into_iter().cloned();
-            let row = start.chain(vec![String::new(); things.len()]).chain([claim.note.clone()]);
-            rows.push(row.collect());
-            last = Some(same);
+    let head: Vec<_> = [words(&["id", "claim", "published", "agreement is"]), words(&things)]
+        .concat()
+        .into_iter()
+        .chain(names)
+        .chain(words(&["note"]))
+        .collect();
+    // Claims that share a row stand side by side.
+    let share = |a: &Judged<'_>, b: &Judged<'_>| {
+        let of = |it: &Judged<'_>| (it.claim.id.clone(), it.claim.says.clone(), it.claim.bounds());
+        a.claim.each.is_some() && b.claim.each.is_some() && of(a) == of(b)
+    };
+    let mut rows = Vec::new();
+    let mut begin = 0;
+    for row in judged.chunk_by(share) {
+        let Some(first) = row.first() else { continue };
+        let mut cells = vec![String::new(); things.len()];
+        for judged in row {
+            // One that is made of nothing in particular stands in the first column.
+            let each = judged.claim.each.as_deref();
+            let column = each.and_then(|each| things.iter().position(|thing| *thing == each));
+            if let Some(place) = cells.get_mut(column.unwrap_or(0)) {
+                *place = judged.cell();
+            }
         }
-        // One that is made of nothing in particular stands in the first column.
-        let column = claim.each.as_deref().and_then(|each| things.iter().position(|t| *t == each));
-        if let Some(row) = rows.last_mut()
-            && let Some(place) = row.get_mut(4 + column.unwrap_or(0))
-        {
-            *place = judged.cell();
-        }
+        let of_row = begin..begin + row.len();
+        begin = of_row.end;
+        let beside = beside.iter().map(|(_, all)| cell_of_all(all.get(of_row.clone())));
+        let claim = first.claim;
+        let start = [&claim.id, &first.says, &claim.published, &claim.bounds()].map(String::clone);
+        rows.push(
+            start.into_iter().chain(cells).chain(beside).chain([claim.note.clone()]).collect(),
+        );
     }
     (head, rows)
+}
+
+/// The same for claims that are made of nothing in particular.
+fn verdicts_alone(
+    judged: &[Judged<'_>],
+    beside: &[Beside<'_>],
+    value_head: &str,
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let row = |(number, judged): (usize, &Judged<'_>)| {
+        let claim = judged.claim;
+        let start = vec![
+            claim.id.clone(),
+            judged.says.clone(),
+            claim.published.clone(),
+            judged.shown(),
+            claim.bounds(),
+            judged.verdict.agreement.word().into(),
+        ];
+        let beside = beside.iter().map(|(_, all)| cell_of_all(all.get(number..=number)));
+        start.into_iter().chain(beside).chain([claim.note.clone()]).collect()
+    };
+    let head = words(&["id", "claim", "published", value_head, "agreement is", "agrees"]);
+    let head = head
+        .into_iter()
+        .chain(beside.iter().map(|(name, _)| (*name).to_owned()))
+        .chain(words(&["note"]))
+        .collect();
+    (head, judged.iter().enumerate().map(row).collect())
+}
+
+/// The values of several claims in one cell, and how many of them agree.
+fn cell_of_all(judged: Option<&[Judged<'_>]>) -> String {
+    let judged = judged.unwrap_or_default();
+    let found = || judged.iter().filter_map(|it| it.verdict.found);
+    let values = found().flat_map(|it| [it.least, it.most]);
+    match (judged, Range::from_values(values)) {
+        (_, None) => String::new(),
+        ([only], _) => only.cell(),
+        ([first, ..], Some(all)) => {
+            let yes = judged.iter().filter(|it| it.verdict.agrees()).count();
+            format!("{} ({yes} of {})", first.shown_as(all), found().count())
+        }
+        ([], _) => String::new(),
+    }
 }

@@ -34,6 +34,9 @@ objects! {
         bounds = it.claim.bounds();
         /// Which of several claims of the same kind it is; null if it is the only one
         each = it.claim.each;
+        /// The alternative whose experiments it is about, for --alternatives; such a claim is not counted. Null for
+        /// the experiments of the file
+        alternative;
         /// The unit of the values and bounds; null for a ratio
         unit = it.claim.unit().map(ClaimUnit);
         /// The value; null if there is none or it differs between seeds

@@ -38,6 +38,9 @@ pub(super) struct Selection {
     /// The speed of every vm experiment in million instructions per second: 1000, 500, 250, ...
     #[arg(long, value_name = "N")]
     mips: Option<u32>,
+    /// The experiments of each [[alternative]] of the file too
+    #[arg(long)]
+    alternatives: bool,
     /// Run only every M-th of the selected experiments, starting with number N
     #[arg(long, value_name = "N/M")]
     shard: Option<Shard>,
@@ -78,6 +81,7 @@ pub(super) fn load(selection: &Selection) -> Result<Campaign, String> {
         testbed: selection.testbed,
         kernel: kernel(selection)?,
         mips: selection.mips,
+        has_alternatives: selection.alternatives,
         ..Options::default()
     };
     let mut campaign = campaign::load(&selection.file, &options).map_err(|error| {
@@ -112,6 +116,9 @@ pub(super) fn command_for(selection: &Selection, experiment: &Experiment) -> Str
     let mut command =
         format!("candor lab run {}", shell_word(&selection.file.display().to_string()));
     command.push_str(&format!(" --only {}", shell_word(&experiment.group)));
+    if selection.alternatives {
+        command.push_str(" --alternatives");
+    }
     for set in &selection.set {
         command.push_str(&format!(" --set {}", shell_word(set)));
     }

@@ -110,6 +110,41 @@ fn claims_of_each_share_a_row() {
     assert!(stderr.starts_with("3 of 4 claims agree\n"), "{stderr}");
 }
 
+/// Claims about an alternative stand in a column of their own and are not counted.
+#[test]
+fn alternatives_are_shown_and_not_counted() {
+    let text = CAMPAIGN.split("[[claim]]").next().unwrap().to_owned()
+        + "[[claim]]\nid = \"A\"\nsays = \"sent\"\neach = [\"calm\", \"flood\"]\n\
+           value = \"{each} sent\"\nat_most = 250\n\
+           [[alternative]]\nname = \"three hundred\"\ncount = 300\n";
+    let scene = Scene::new(&text);
+    let run = |more: &[&str], code| {
+        scene.run(&[&["claims", "two.toml", "--out", "out", "--force"], more].concat(), code).0
+    };
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let plain = lines(&run(&["--markdown"], 0));
+    assert_eq!(plain[2], "| A | sent |  | at most 250 | 200.0 | 200.0 |  |");
+    let shown = lines(&run(&["--markdown", "--alternatives"], 0));
+    assert_eq!(
+        shown[0],
+        "| id | claim | published | agreement is | calm | flood | three hundred | note |"
+    );
+    assert_eq!(shown[2], "| A | sent |  | at most 250 | 200.0 | 200.0 | 300.0 (0 of 2) |  |");
+    assert_eq!(shown.last().unwrap(), "| all | 2 | 2 |");
+    // Chosen by the names of the file, or by their own.
+    let chosen = lines(&run(&["--markdown", "--alternatives", "--only", "calm"], 0));
+    assert_eq!(chosen[2], "| A | sent |  | at most 250 | 200.0 | 300.0 no |  |");
+    let json = run(&["--json", "--alternatives"], 0);
+    let alternatives: Vec<_> = json
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|line| line["type"] == "claim")
+        .map(|line| line["data"]["alternative"].clone())
+        .collect();
+    let named = Value::from("three hundred");
+    assert_eq!(alternatives, [Value::Null, Value::Null, named.clone(), named]);
+}
+
 #[test]
 fn only_experiments_that_claims_are_about_are_run_for_them() {
     let text = CAMPAIGN.split("[[claim]]\nid = \"B\"").next().unwrap();

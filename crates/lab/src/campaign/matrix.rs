@@ -15,6 +15,8 @@ const MAX_EXPERIMENTS: usize = 100_000;
 /// An experiment before its settings are read.
 #[derive(Clone)]
 pub(super) struct Draft {
+    /// What name and group begin with, if it is of an alternative.
+    pub(super) prefix: String,
     /// Unique, and fit for a file.
     pub(super) name: String,
     /// The same without the seed, if there are several.
@@ -148,7 +150,14 @@ fn spread(mut drafts: Vec<Draft>, matrix: Option<&Value>, findings: &Findings) -
 
 impl Draft {
     fn new(name: String, table: Table) -> Self {
-        Self { group: name.clone(), name, seed: None, axes: Vec::new(), table }
+        Self {
+            prefix: String::new(),
+            group: name.clone(),
+            name,
+            seed: None,
+            axes: Vec::new(),
+            table,
+        }
     }
 
     /// The same at one place further on an axis of the matrix.

@@ -23,6 +23,8 @@ pub struct Options {
     pub kernel: Option<KernelChoice>,
     /// The speed of every virtual machine, instead of the file's.
     pub mips: Option<u32>,
+    /// Whether experiments run with the settings of each `[[alternative]]` as well.
+    pub has_alternatives: bool,
     /// The kinds of experiments that there are.
     pub kinds: Kinds,
 }
@@ -36,6 +38,7 @@ impl Default for Options {
             testbed: None,
             kernel: None,
             mips: None,
+            has_alternatives: false,
             kinds: KINDS,
         }
     }

@@ -53,9 +53,14 @@ fn with_seed(draft: &Draft, seed: u64) -> Draft {
     draft
 }
 
-/// Whether a pattern of the command line means this draft.
+/// Whether a pattern of the command line means this draft: by its name, or by that of the experiment that it is an alternative
+/// of.
 pub(super) fn is_meant(draft: &Draft, glob: &str) -> bool {
-    glob::matches(glob, &draft.group) || glob::matches(glob, &draft.name)
+    let mut names = [&draft.group, &draft.name].into_iter();
+    names.any(|name| {
+        let plain = name.strip_prefix(&draft.prefix).unwrap_or(name);
+        glob::matches(glob, name) || glob::matches(glob, plain)
+    })
 }
 
 /// What is out of range here becomes a finding when the draft is read.

@@ -293,6 +293,26 @@ fn what_does_not_fit_together_is_reported() {
             &["test.toml:9:8: error: `each` is empty", "remove `each` to make one claim"],
         ),
         (
+            format!("{two}{flood}[[alternative]]\nname = 'a'\nvm.mips = 125\nmatrix = {{}}"),
+            &[
+                "test.toml:7:10: error: an alternative cannot have `matrix`",
+                "write settings of experiments only",
+            ],
+        ),
+        (
+            format!("{two}{flood}[[alternative]]\nname = 'a'\nbus.in.bitrate = 0"),
+            &["test.toml:6:18: error: "],
+        ),
+        (
+            format!(
+                "{two}{flood}[[alternative]]\nname = 'a'\n[[alternative]]\nname = 'a'\ncount = 3"
+            ),
+            &[
+                "test.toml:4:1: error: an alternative without settings changes nothing",
+                "test.toml:7:8: error: two alternatives are called `a`",
+            ],
+        ),
+        (
             format!("{two}{flood}[matrix]\nseed = {0:?}\ncount = {0:?}", [1; 400]),
             &["more than 100000 experiments"],
         ),

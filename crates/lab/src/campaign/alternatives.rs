@@ -1,0 +1,98 @@
+//! `[[alternative]]`: all experiments of a file once more, with other settings. Claims about them are shown beside those of the file
+//! and are not counted.
+
+use candor_config::{Section, Table, Value};
+use candor_diagnostics::Findings;
+use candor_lat::result::file_name;
+
+use super::leaves::leaves;
+use super::matrix::Draft;
+use crate::experiment::Experiment;
+use crate::kinds::{self, Kinds};
+
+/// Other settings for all experiments of a file.
+#[derive(Clone, Debug)]
+pub struct Alternative {
+    /// What it is called in tables.
+    pub name: String,
+    settings: Table,
+}
+
+impl Alternative {
+    /// What its experiments are called: this stands before the name of the experiment of the file.
+    #[must_use]
+    pub fn prefix(&self) -> String {
+        format!("{}.", file_name(&self.name))
+    }
+
+    pub(super) fn of(&self, draft: &Draft) -> Draft {
+        let prefix = self.prefix();
+        let mut draft = draft.clone();
+        draft.name.insert_str(0, &prefix);
+        draft.group.insert_str(0, &prefix);
+        draft.table.merge(self.settings.clone());
+        draft.axes.push(("alternative".into(), self.name.clone()));
+        Draft { prefix, ..draft }
+    }
+
+    /// Reports settings that none of its experiments uses.
+    pub(super) fn require_use(
+        &self,
+        kinds: Kinds,
+        experiments: &[Experiment],
+        findings: &Findings,
+    ) {
+        for (path, value) in leaves(&self.settings, &mut Vec::new()) {
+            if let Err(advice) = kinds::require_use(kinds, &path.join("."), experiments) {
+                let message = format!("`{}` in an alternative has no effect", path.join("."));
+                findings.error_with_hint(&value.origin, message, advice);
+            }
+        }
+    }
+}
+
+/// Reads `[[alternative]]` tables.
+pub(super) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Alternative> {
+    let Some(value) = value else { return Vec::new() };
+    let Some(tables) = value.as_array() else {
+        value.wrong_type("alternative", "a list of tables", findings);
+        return Vec::new();
+    };
+    let mut alternatives: Vec<Alternative> = Vec::new();
+    for value in tables {
+        let Some(table) = value.as_table() else {
+            value.wrong_type("alternative", "a table", findings);
+            continue;
+        };
+        let mut section = Section::new(table, findings);
+        section.require(&["name"]);
+        let Some(name) = section.string("name").map(str::to_owned) else { continue };
+        let origin = section.origin_of("name");
+        if alternatives.iter().any(|it| file_name(&it.name) == file_name(&name)) {
+            let hint = "give each [[alternative]] a different name";
+            findings.error_with_hint(origin, format!("two alternatives are called `{name}`"), hint);
+        }
+        let mut settings = table.clone();
+        settings.remove("name");
+        for key in ["matrix", "experiment", "claim", "alternative"] {
+            if let Some(value) = settings.remove(key) {
+                let message = format!("an alternative cannot have `{key}`");
+                findings.error_with_hint(
+                    &value.origin,
+                    message,
+                    "write settings of experiments only",
+                );
+            }
+        }
+        if settings.entries().is_empty() {
+            let hint = "add a setting, such as vm.mips = 125";
+            findings.error_with_hint(
+                table.origin(),
+                "an alternative without settings changes nothing",
+                hint,
+            );
+        }
+        alternatives.push(Alternative { name, settings });
+    }
+    alternatives
+}
