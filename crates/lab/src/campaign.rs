@@ -93,7 +93,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let mut names: BTreeSet<_> = drafts.iter().flat_map(seeds::names).collect();
     let of_file = drafts.clone();
     if !options.has_alternatives {
-        // What is not run now is right all the same.
+        // What does not run now is checked all the same.
         for first in
             of_file.first().iter().flat_map(|first| alternatives.iter().map(|it| it.of(first)))
         {
@@ -104,18 +104,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         alternatives.clear();
     }
     drafts.extend(alternatives.iter().flat_map(|it| of_file.iter().map(|draft| it.of(draft))));
-    let mut repeated = Vec::with_capacity(drafts.len());
-    for mut draft in drafts {
-        let is_meant = only.is_none_or(|glob| seeds::is_meant(&draft, glob));
-        let laid = options.lay_over(&mut draft.table);
-        network.lay_under(&mut draft.table, &findings);
-        match laid {
-            Ok(()) => repeated.extend(seeds::repeat(draft, options.seed)),
-            Err(error) if is_meant => return Err(error),
-            // What the command line sets need not fit an experiment that is not chosen.
-            Err(_) => {}
-        }
-    }
+    let repeated = with_options(drafts, options, &network, &findings)?;
     names.extend(repeated.iter().map(|draft| draft.name.clone()));
     crate::claims::refuse_unknown(&claims, &names, &findings);
     matrix::refuse_equal_names(&repeated, &findings);
@@ -143,14 +132,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
             return Err(Error::Findings(findings));
         }
     }
-    let frames =
-        experiments.iter().map(|it| it.kind.frames_at_most(it.count)).fold(0, u64::saturating_add);
-    let is_too_many = frames > MOST_LINES;
-    for (experiment, is_open) in experiments.iter_mut().zip(&is_open) {
-        experiment.per_frame &= !(is_too_many && *is_open);
-    }
-    let is_left_out = is_too_many && is_open.contains(&true);
-    let too_many_for_lines = is_left_out.then_some(frames);
+    let too_many_for_lines = leave_lines_out(&mut experiments, &is_open);
     Ok(Campaign {
         title,
         experiments,
@@ -159,6 +141,40 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         warnings: findings,
         too_many_for_lines,
     })
+}
+
+/// What the command line and the network say, laid over and under the drafts, and one of each for each seed.
+fn with_options(
+    drafts: Vec<Draft>,
+    options: &Options,
+    network: &NetworkFile,
+    findings: &Findings,
+) -> Result<Vec<Draft>, Error> {
+    let only = options.only.as_deref();
+    let mut repeated = Vec::with_capacity(drafts.len());
+    for mut draft in drafts {
+        let is_meant = only.is_none_or(|glob| seeds::is_meant(&draft, glob));
+        let laid = options.lay_over(&mut draft.table);
+        network.lay_under(&mut draft.table, findings);
+        match laid {
+            Ok(()) => repeated.extend(seeds::repeat(draft, options.seed)),
+            Err(error) if is_meant => return Err(error),
+            // What the command line sets need not fit an experiment that is not chosen.
+            Err(_) => {}
+        }
+    }
+    Ok(repeated)
+}
+
+/// How many frames the experiments send, if that is too many for a line each: then those write none that do not say so.
+fn leave_lines_out(experiments: &mut [Experiment], is_open: &[bool]) -> Option<u64> {
+    let frames =
+        experiments.iter().map(|it| it.kind.frames_at_most(it.count)).fold(0, u64::saturating_add);
+    let is_too_many = frames > MOST_LINES;
+    for (experiment, is_open) in experiments.iter_mut().zip(is_open) {
+        experiment.per_frame &= !(is_too_many && *is_open);
+    }
+    (is_too_many && is_open.contains(&true)).then_some(frames)
 }
 
 /// The drafts that match the pattern, all of them without one; it is an error if none does.
