@@ -3,6 +3,7 @@
 mod claims;
 mod compare;
 mod coverage;
+mod history;
 pub(crate) mod json;
 mod list;
 mod messages;
@@ -68,6 +69,13 @@ pub(crate) enum LabCommand {
     ///
     /// Example: candor lab compare before after --allow 1%
     Compare(compare::Compare),
+    /// Show the same experiments on one kernel after the other, and where an exact figure changed
+    ///
+    /// Builds of Debian 12 and of Debian 13, and kernels with and without PREEMPT_RT, are lines of their own. With the
+    /// counts of `candor lab profile --out`, shows which functions changed.
+    ///
+    /// Example: candor lab history candor-report --only simple-one-at-a-time-2-none
+    History(history::History),
     /// Print the JSON Schema of experiment files, for editors
     ///
     /// Example: candor lab schema > experiments.schema.json
@@ -90,6 +98,7 @@ pub(crate) fn run(command: &LabCommand) -> Answer {
         LabCommand::Claims(arguments) => claims::claims(arguments),
         LabCommand::Profile(arguments) => profile::profile(arguments),
         LabCommand::Compare(arguments) => compare::compare(arguments),
+        LabCommand::History(arguments) => history::history(arguments),
         LabCommand::Worker => worker::worker(),
         LabCommand::Schema => print(SCHEMA).map(|()| true),
     }

@@ -25,6 +25,7 @@ pub mod experiment;
 pub mod folder;
 pub mod glob;
 pub mod group;
+pub mod history;
 pub mod host;
 pub mod kinds;
 mod locate;

@@ -10,6 +10,7 @@ use candor_lab::compare::{
 use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, TRAFFICS};
 use candor_lab::experiment::Testbed;
 use candor_lab::group::Range;
+use candor_lab::history::{Change, Point};
 use candor_lab::vm::Breakdown;
 use candor_lat::Metric;
 use candor_lat::section::{Cell, Row, Unit};
@@ -92,6 +93,42 @@ objects! {
         /// 0 if all claims agree; 1 if not, or if two runs of --verify differ; 2 if experiments failed or were
         /// interrupted, or the report cannot be written
         exit_code = exit_status(answer);
+    }
+
+    /// An experiment on one release of a kernel; releases of a line follow one another.
+    "point" of "lab history" for Point as it {
+        /// The experiment, without the name of its kernel
+        experiment;
+        /// The Debian that built the kernel: deb12, deb13, or own
+        debian = it.line.debian;
+        /// Whether the kernel is PREEMPT_RT
+        is_rt = it.line.is_rt;
+        /// The release of the kernel
+        release;
+        /// The median latency in ns: of the gateway, or the latency that the results have; null if there is none
+        p50_ns;
+        /// The latency that one frame of a thousand exceeds, in ns; null if there is none
+        p999_ns;
+        /// Instructions per frame of a gateway that is a process; null for others
+        instructions;
+        /// Frames lost over all seeds
+        lost;
+        /// Exact figures that are other than on the release before
+        changes;
+    }
+
+    /// An exact figure that changed from one release to the next.
+    Change as it {
+        /// Which figure
+        figure [compare::exact_figures().into_iter()];
+        /// The release before
+        since;
+        /// Its value there: ns, instructions per frame, or frames
+        before;
+        /// Its value on this release
+        after;
+        /// The functions on the way of a frame that changed most; empty without counts of lab profile
+        functions;
     }
 
     /// A setting that not all experiments of the two sides have in common.

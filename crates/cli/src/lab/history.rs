@@ -1,0 +1,105 @@
+//! `candor lab history`: the same experiments on one kernel after the other.
+//!
+//! `candor help json lab history` describes what `--json` prints.
+
+use std::path::PathBuf;
+
+use candor_diagnostics::counted;
+use candor_lab::compare::{FunctionChange, Side};
+use candor_lab::glob;
+use candor_lab::history::{Change, KernelLine, Point, history as of};
+use candor_output::say;
+use clap::Args;
+
+use super::ranges::{duration_range, number_range, signed};
+use crate::Answer;
+use crate::json;
+use crate::output::{print, table, thousands};
+
+#[derive(Args)]
+pub(crate) struct History {
+    /// The folders with results, and with the counts of `candor lab profile --out` if functions are to be named
+    #[arg(required = true)]
+    dirs: Vec<PathBuf>,
+    /// Select experiments by name; * stands for any characters, ? for one character
+    #[arg(long, value_name = "GLOB")]
+    only: Option<String>,
+    /// Print JSON Lines: an object of type "point" per experiment and release
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn history(arguments: &History) -> Answer {
+    let mut all = Side::default();
+    for dir in &arguments.dirs {
+        let side = Side::read(dir).map_err(|error| error.to_string())?;
+        all.results.extend(side.results);
+        all.profiles.extend(side.profiles);
+    }
+    let mut points = of(&all);
+    if points.is_empty() {
+        return Err(
+            "the folders have no results of kernels; run a file with testbed = \"vm\" first".into(),
+        );
+    }
+    if let Some(only) = &arguments.only {
+        points.retain(|point| glob::matches(only, &point.experiment));
+        if points.is_empty() {
+            return Err(format!(
+                "no experiment matches `{only}`; names are without that of the kernel"
+            ));
+        }
+    }
+    match arguments.json {
+        true => print(&json::lines(&points)?)?,
+        false => print(&text(&points))?,
+    }
+    let changed = points.iter().filter(|point| !point.changes.is_empty()).count();
+    say!(
+        "{} on {} of a kernel, {} with an exact figure other than on the release before",
+        counted(distinct(points.iter().map(|it| &it.experiment)), "experiment"),
+        counted(distinct(points.iter().map(|it| (&it.line, &it.release))), "release"),
+        thousands(changed as u64)
+    );
+    Ok(true)
+}
+
+fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> usize {
+    values.collect::<std::collections::BTreeSet<_>>().len()
+}
+
+fn text(points: &[Point]) -> String {
+    let head =
+        ["experiment", "built by", "release", ">p50", ">p99.9", ">instructions", ">lost", "change"];
+    let row = |point: &Point| {
+        vec![
+            point.experiment.clone(),
+            shown(&point.line),
+            point.release.clone(),
+            point.p50_ns.map_or(String::new(), |it| duration_range(it.least, it.most)),
+            point.p999_ns.map_or(String::new(), |it| duration_range(it.least, it.most)),
+            point.instructions.map_or(String::new(), |it| number_range(it.least, it.most, 0)),
+            thousands(point.lost),
+            changes(&point.changes),
+        ]
+    };
+    table(&head, &points.iter().map(row).collect::<Vec<_>>())
+}
+
+fn shown(line: &KernelLine) -> String {
+    let rt = if line.is_rt { ", -rt" } else { "" };
+    format!("{}{rt}", line.debian)
+}
+
+/// Such as `min +600 ns, p50 +612 ns: cgw_csum_xor_rel +89`. Functions are those of the experiment, so of all its figures.
+fn changes(changes: &[Change]) -> String {
+    let figure = |change: &Change| {
+        let unit = if ["min", "p50"].contains(&change.figure) { " ns" } else { "" };
+        format!("{} {}{unit}", change.figure, signed(change.after - change.before, 0))
+    };
+    let figures = changes.iter().map(figure).collect::<Vec<_>>().join(", ");
+    let function = |it: &FunctionChange| format!("{} {}", it.function, signed(it.difference(), 0));
+    let functions = changes.first().map_or(&[][..], |change| &change.functions);
+    let functions: Vec<_> = functions.iter().map(function).collect();
+    if functions.is_empty() { figures } else { format!("{figures}: {}", functions.join(", ")) }
+}

@@ -1,0 +1,174 @@
+//! A history: the same experiments on one kernel after the other, and where an exact figure changes from one release to the
+//! next.
+//!
+//! Kernels are of one line if they are of the same Debian and both or neither are PREEMPT_RT: builds of two Debians have
+//! different configurations and compilers, so that between them more changes than the kernel.
+
+use std::collections::BTreeMap;
+
+use candor_lat::{Metric, TapPath};
+
+use crate::compare::{FunctionChange, Side, Verdict, compare};
+use crate::group::{Group, Range, groups};
+use crate::quantity::Quantity;
+use crate::result::{Machine, ResultFile, machine};
+
+/// Kernels that are compared with one another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KernelLine {
+    /// The Debian that built them: `deb13`, `deb12`; `own` for other kernels.
+    pub debian: String,
+    /// Whether they are PREEMPT_RT.
+    pub is_rt: bool,
+}
+
+/// A release in a line: its numbers, and what it is called.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Release {
+    numbers: Vec<u64>,
+    name: String,
+}
+
+/// An exact figure that changed from one release to the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// `min`, `p50`, `instructions` or `lost`.
+    pub figure: &'static str,
+    /// The release before.
+    pub since: String,
+    /// Its value there, as the figure counts: nanoseconds, instructions per frame or frames.
+    pub before: f64,
+    /// Its value now.
+    pub after: f64,
+    /// The functions on the way of a frame that changed most; none without counts of `lab profile`.
+    pub functions: Vec<FunctionChange>,
+}
+
+/// An experiment on one release.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The experiment, without the name of its kernel.
+    pub experiment: String,
+    /// Its line of kernels.
+    pub line: KernelLine,
+    /// The release of the kernel, as `uname -r` has it.
+    pub release: String,
+    /// The median latency over the seeds, in ns: of the gateway, or the latency that the results have.
+    pub p50_ns: Option<Range>,
+    /// The latency that one frame of a thousand exceeds, in ns.
+    pub p999_ns: Option<Range>,
+    /// Instructions per frame of a gateway that is a process.
+    pub instructions: Option<Range>,
+    /// Frames lost over all seeds.
+    pub lost: u64,
+    /// What is other than on the release before, if that has the experiment.
+    pub changes: Vec<Change>,
+}
+
+/// Functions that a change names at most.
+const MOST_FUNCTIONS: usize = 4;
+
+/// The history of everything that ran on kernels: by experiment, line and release.
+#[must_use]
+pub fn history(all: &Side) -> Vec<Point> {
+    let mut lines: BTreeMap<KernelLine, BTreeMap<Release, Side>> = BTreeMap::new();
+    for result in &all.results {
+        let Some((line, release)) = machine(result).map(|it| place(&it)) else { continue };
+        lines.entry(line).or_default().entry(release).or_default().results.push(result.clone());
+    }
+    for profile in &all.profiles {
+        let (line, release) = place(&profile.machine);
+        let side = lines.get_mut(&line).and_then(|line| line.get_mut(&release));
+        side.into_iter().for_each(|side| side.profiles.push(profile.clone()));
+    }
+    let mut points = Vec::new();
+    for (line, releases) in &lines {
+        let mut before: Option<(&Release, &Side)> = None;
+        for (release, side) in releases {
+            let comparison = before.map(|(old, it)| (old, compare(it, side)));
+            for group in groups(&side.results) {
+                let changes = comparison.iter().flat_map(|(old, comparison)| {
+                    let figures =
+                        comparison.figures.iter().filter(|it| it.experiment == group.name);
+                    let changed = figures.filter(|it| it.verdict() != Verdict::Same);
+                    changed.map(|it| Change {
+                        figure: it.figure,
+                        since: old.name.clone(),
+                        before: it.before,
+                        after: it.after,
+                        functions: functions(&comparison.functions, &group),
+                    })
+                });
+                points.push(point(line, release, &group, changes.collect()));
+            }
+            before = Some((release, side));
+        }
+    }
+    // Stable: releases of a line stay in their order.
+    points.sort_by(|a, b| (&a.experiment, &a.line).cmp(&(&b.experiment, &b.line)));
+    points
+}
+
+/// A difference this near to a whole number is one; the rest is what the function does elsewhere.
+const NEARLY_WHOLE: f64 = 0.05;
+
+/// Functions on the way of a frame that changed, largest difference first.
+///
+/// What is on the way of each frame does the same for each, so it takes a whole number of instructions per frame more or
+/// fewer. Timers, the scheduler and random numbers run as often as it happens: what they do for n frames is no multiple of
+/// n, in all likelihood.
+fn functions(all: &[FunctionChange], group: &Group<'_>) -> Vec<FunctionChange> {
+    let of_it = all.iter().filter(|it| it.experiment == group.runs[0].experiment);
+    let is_on_the_way = |it: &&FunctionChange| {
+        let difference = it.difference();
+        // The first of all stands for all functions together, without a place.
+        !it.place.is_empty()
+            && difference.abs() >= 1.0
+            && (difference - difference.round()).abs() <= NEARLY_WHOLE
+    };
+    of_it.filter(is_on_the_way).take(MOST_FUNCTIONS).cloned().collect()
+}
+
+fn point(line: &KernelLine, release: &Release, group: &Group<'_>, changes: Vec<Change>) -> Point {
+    let first = group.runs[0];
+    let metric = match Quantity::Latency(Metric::GatewayLatency, "p50").of(first) {
+        Some(_) => Some(Metric::GatewayLatency),
+        None => TapPath::by_name(&first.path).and_then(TapPath::main_metric),
+    };
+    let latency = |figure| group.range(|run| Quantity::Latency(metric?, figure).of(run));
+    Point {
+        experiment: without_kernel(first, group.name),
+        line: line.clone(),
+        release: release.name.clone(),
+        p50_ns: latency("p50"),
+        p999_ns: latency("p999"),
+        instructions: group.range(|run| Quantity::GATEWAY_INSTRUCTIONS.of(run)),
+        lost: group.sum(|run| run.counts.lost),
+        changes,
+    }
+}
+
+/// The name of an experiment without the value of the axis `vm.kernel`.
+fn without_kernel(result: &ResultFile, name: &str) -> String {
+    let kernel = result.axes.get("vm.kernel").map(|kernel| format!("-{kernel}"));
+    let shorter =
+        kernel.and_then(|kernel| Some(name.replacen(&kernel, "", 1)).filter(|it| !it.is_empty()));
+    shorter.unwrap_or_else(|| name.to_owned())
+}
+
+/// The line of a machine's kernel, and its place there: by the numbers of its package, which count on where the release does
+/// not (Debian 12 has 6.1.0-49 for Linux 6.1.174).
+fn place(machine: &Machine) -> (KernelLine, Release) {
+    let suffix = machine.release.split(['+', '-']).find(|part| part.starts_with("deb"));
+    let debian = match (&machine.package, suffix) {
+        (None, _) => "own",
+        (Some(_), Some(suffix)) => suffix,
+        // Kernels of Debian 13 are the first that say so.
+        (Some(_), None) => "deb12",
+    };
+    let line = KernelLine { debian: debian.to_owned(), is_rt: machine.release.contains("-rt") };
+    let version = machine.package.as_deref().and_then(|package| package.split(' ').nth(1));
+    let version = version.unwrap_or(&machine.release);
+    let numbers = version.split(|c: char| !c.is_ascii_digit()).filter_map(|it| it.parse().ok());
+    (line, Release { numbers: numbers.collect(), name: machine.release.clone() })
+}
