@@ -313,7 +313,7 @@ traffic.kind = 'one-at-a-time'\n[[experiment]]\nname = 'one'\n[[experiment]]\nna
                 "value = 'other lost'",
                 "18:9",
                 "other",
-                "the experiments of this file are loaded-1, loaded-1-seed-1",
+                "the experiments of this file are loaded-1, loaded-2, one-1, one-2",
             ),
             ("value = 'loaded-1-seed-4 lost'", "18:9", "loaded-1-seed-4", "did you mean `"),
             (
