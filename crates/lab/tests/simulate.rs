@@ -530,6 +530,32 @@ fn a_wrong_bit_rate_is_reported() {
     assert!(reported[1].starts_with("bus in at 500bit/s is overloaded"), "{reported:?}");
 }
 
+#[test]
+fn a_controller_that_went_bus_off_is_not_an_overloaded_bus() {
+    let notes = |restart: &str| {
+        let text = periodic(&[("A", "0x100", "1ms"), ("B", "0x200", "10ms")]).replace(
+            "bus.in.bitrate = '1M'",
+            &format!("bus.in = {{ bitrate = '1M', bit_error_rate = 1e-2{restart} }}"),
+        );
+        assert!(text.contains("1e-2"), "{text}");
+        run(&text).0.notes
+    };
+    let off = notes("");
+    let start = "bus in: the controller of node A went bus-off once and stayed off: ";
+    assert!(off.iter().any(|note| note.starts_with(start)), "{off:?}");
+    assert!(off.iter().any(|note| note.contains("set `restart` of the bus")), "{off:?}");
+    assert!(!off.iter().any(|note| note.contains("overloaded")), "{off:?}");
+
+    let back = notes(", restart = '20ms'");
+    let is_told = |note: &String| {
+        note.starts_with("bus in: the controller of node A went bus-off ")
+            && note.contains("times and came back 20ms later or more, each time")
+            && note.ends_with("; lower its `bit_error_rate`")
+    };
+    assert!(back.iter().any(is_told), "{back:?}");
+    assert!(!back.iter().any(|note| note.contains("overloaded")), "{back:?}");
+}
+
 /// Two nodes with messages of these identifiers and periods on one bus.
 fn periodic(messages: &[(&str, &str, &str)]) -> String {
     let mut text = format!(
