@@ -353,7 +353,8 @@ fn hint_of(unknown: &str, names: &BTreeSet<String>) -> String {
             format!("this file has {count} experiments, the nearest are {}", near.join(", "))
         }
     };
-    let meant = did_you_mean(unknown, groups.iter().copied()).or_else(|| did_you_mean(unknown, all));
+    let meant =
+        did_you_mean(unknown, groups.iter().copied()).or_else(|| did_you_mean(unknown, all));
     match meant {
         Some(meant) => format!("did you mean `{meant}`? {listed}"),
         None => listed,

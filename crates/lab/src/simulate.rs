@@ -293,7 +293,13 @@ impl Scene {
         }
         let statistics: Vec<_> =
             self.buses.iter().map(|&bus| self.world.bus_statistics(bus)).collect();
-        notes.extend(doubt::notes(can, &self.demands, &collected.waits, &statistics, &self.left(can)));
+        notes.extend(doubt::notes(
+            can,
+            &self.demands,
+            &collected.waits,
+            &statistics,
+            &self.left(can),
+        ));
         let buses = can.network.buses.iter().zip(&statistics).map(|(bus, statistics)| {
             sections::bus(bus, &bus_counts(statistics), elapsed.as_nanos())
         });
