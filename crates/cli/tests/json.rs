@@ -332,7 +332,7 @@ fn run_lab(scene: &mut Scene) {
     scene.run("lab claims", "two.toml --out claims");
     let longer = LOG.replace("052.249713", "052.239713");
     fs::write(scene.path("drive.log"), longer).unwrap();
-    scene.run("lab run", "two.toml --out after --only *a* --set gateway.delay=36us");
+    scene.run("lab run", "two.toml --out after --only *a* --set gateway.delay=36us --set count=2");
     scene.run("lab compare", "before after");
 }
 
