@@ -19,8 +19,8 @@
 //! `says` stands for the number of frames that the experiment sent.
 //!
 //! An experiment with several seeds has a value for each. A claim holds if all are within its bounds, does
-//! not hold if none is, and otherwise depends on the seed. In `vm` the largest latencies, and everything
-//! under load, are one draw of many, so with fewer than three seeds there is no verdict on them.
+//! not hold if none is, and otherwise depends on the seed. In `vm`, and in simulations that draw numbers, the
+//! largest latencies, and everything under load, are one draw of many, so with fewer than three seeds there is no verdict on them.
 
 use std::collections::BTreeSet;
 
@@ -176,14 +176,16 @@ impl Term {
         })
     }
 
-    /// Whether another seed may give another value: in `vm`, everything under load, and all latencies
-    /// but the shortest and the median; in `host`, all but sizes. A simulation is what its seed makes it.
+    /// Whether another seed may give another value: in `vm`, and in simulations that draw numbers, everything under
+    /// load, and all figures but the shortest and the median; in `host`, all but sizes.
     fn is_chance(&self, result: &ResultFile) -> bool {
         if result.testbed == Testbed::Host.name() {
             return self.quantity.unit() != Unit::Bytes;
         }
         let is_exact = self.quantity.figure().is_none_or(|it| ["min", "p50"].contains(&it));
-        result.testbed == Testbed::Vm.name() && (!is_exact || is_loaded(result))
+        let has_chance = result.testbed == Testbed::Vm.name()
+            || result.testbed == Testbed::Sim.name() && result.random;
+        has_chance && (!is_exact || is_loaded(result))
     }
 }
 

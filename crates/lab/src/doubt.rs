@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use candor_diagnostics::{by_count, counted};
-use candor_network::{Bus, show_id};
-use candor_sim::{BusStatistics, Release, Source, Stuffing, Time};
+use candor_network::{Bus, Message, Payload, show_id};
+use candor_sim::{BusStatistics, Model, Release, Source, Stuffing, Time};
 use candor_time::Nanos;
 use candor_wire::can::{Timing, bits};
 
-use crate::experiment::{BusFaults, CanGateway, Traffic};
+use crate::experiment::{BusFaults, CanGateway, Pace, Traffic, World};
 
 /// What is to be sent on a bus is added up for each of these.
 const WINDOW: Nanos = Nanos::from_secs(1);
@@ -123,6 +123,27 @@ impl Waits {
         *longest = (*longest).max(wait);
         *late += u64::from(wait > limits.get(&can_id).copied().unwrap_or(LONG_WAIT));
     }
+}
+
+/// Whether a simulation draws numbers that move latencies, so that another seed gives others: the work of a host and its
+/// phases, the tester's delays, bit errors, random times of messages, and data, which decide about stuff bits. Behind
+/// a constant delay, the pause before the next frame moves no latency.
+pub(crate) fn is_random(can: &CanGateway) -> bool {
+    let World::Sim(settings) = &can.world else { return false };
+    let is_drawn = |message: &Message| {
+        message.offset.is_none()
+            || message.jitter > Nanos::ZERO
+            || message.payload == Payload::Signals
+    };
+    let of_traffic = match &can.traffic {
+        Traffic::Numbered { pace, .. } => matches!(pace, Pace::OpenLoop { .. }),
+        Traffic::Periodic => can.network.nodes.iter().flat_map(|node| &node.messages).any(is_drawn),
+        Traffic::Replay { .. } => false,
+    };
+    of_traffic
+        || matches!(settings.model, Some(Model::Linux(_)))
+        || settings.instrument.is_some()
+        || settings.faults.iter().any(|faults| faults.bit_error_rate > 0.0)
 }
 
 /// A controller that left its bus.

@@ -318,6 +318,7 @@ impl Scene {
             .with(&RULES, rules)
             .with(&MESSAGES, collected.messages.rows());
         Ok(ResultFile {
+            random: doubt::is_random(can) || statistics.iter().any(|bus| bus.error_frames > 0),
             duration_ns: elapsed.as_nanos(),
             stopped,
             sections,

@@ -556,6 +556,41 @@ fn a_controller_that_went_bus_off_is_not_an_overloaded_bus() {
     assert!(!back.iter().any(|note| note.contains("overloaded")), "{back:?}");
 }
 
+#[test]
+fn a_result_says_whether_numbers_were_drawn() {
+    let gateway = |rest: &str| format!("count = 20\n{BUSES}{rest}\n");
+    let delay = "gateway.delay = '35us'\ntraffic.kind = 'one-at-a-time'";
+    let nodes = |message: &str| {
+        gateway(&format!(
+            "gateway.delay = '35us'\n[traffic]\nkind = 'periodic'\nnodes = {{ in = ['A'], out = ['B'] }}\n\
+             [[traffic.message]]\nid = 1\nnode = 'A'\nperiod = '1ms'\n{message}"
+        ))
+    };
+    let offset = "offset = '0us'\n";
+    for (text, is_random) in [
+        (gateway(delay), false),
+        (gateway(&delay.replace("one-at-a-time", "flood")), false),
+        (gateway(&delay.replace("one-at-a-time", "open-loop")), true),
+        (gateway(&delay.replace("delay = '35us'", "profile = 'mpc5200-2.6.33'")), true),
+        (
+            gateway(delay).replace(
+                "bus.in.bitrate = '1M'",
+                "bus.in = { bitrate = '1M', bit_error_rate = 1e-6 }",
+            ),
+            true,
+        ),
+        (nodes("length = 1\ndata = '00'\n"), true),
+        (nodes(&format!("{offset}length = 1\ndata = '00'\n")), false),
+        (nodes(&format!("{offset}length = 1\ndata = '00'\njitter = '10us'\n")), true),
+        // Data that change have other stuff bits.
+        (nodes(offset), true),
+    ] {
+        let (result, _) = run(&text);
+        assert_eq!(result.random, is_random, "{text}");
+        assert_eq!(result.to_json().contains("\"random\": true"), is_random);
+    }
+}
+
 /// Two nodes with messages of these identifiers and periods on one bus.
 fn periodic(messages: &[(&str, &str, &str)]) -> String {
     let mut text = format!(
