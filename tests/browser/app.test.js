@@ -200,6 +200,35 @@ test("what ran last is chosen, also against an older address", () => {
   assert.deepEqual([same.chosen, same.search], [["flood-2"], "flood"]);
 });
 
+test("of many seeds the worst are chosen, and it is said of how many", () => {
+  const run = (group, seed, max) => ({
+    ...experiment(`${group}-seed-${seed}`, { seed }, max), group,
+    metrics: max === null ? {} : { total_latency: { count: 9, max_ns: max }, gateway_latency: { count: 9, max_ns: 1000 - max } },
+  });
+  const seeds = Array.from({ length: 20 }, (_, seed) => run("car", seed, (seed * 7) % 20));
+  const metrics = REPORT.metrics.map((metric) => ({ ...metric, label: metric.key === "total_latency" ? "Total latency" : "Gateway latency" }));
+  const report = { metrics, experiments: seeds };
+  const maxima = (ids) => ids.map((id) => seeds.find((e) => e.id === id).metrics.total_latency.max_ns).sort((a, b) => b - a);
+  assert.deepEqual(maxima(app.worst(report, "total_latency")), [19, 18, 17, 16, 15, 14, 13]);
+  assert.deepEqual(maxima(app.worst(report, "gateway_latency")), [6, 5, 4, 3, 2, 1, 0]);
+  const state = app.stateFromHash("#metric=total_latency", report);
+  assert.deepEqual(maxima(state.chosen), [19, 18, 17, 16, 15, 14, 13]);
+  // They stand in the order of the table.
+  assert.deepEqual(state.chosen, ids(seeds).filter((id) => state.chosen.includes(id)));
+  assert.equal(app.worstText(report, state), "7 of 20 seeds: the worst, by the largest total latency.");
+  assert.equal(app.worstText(report, { ...state, metric: "gateway_latency" }), "");
+  assert.equal(app.worstText(report, { ...state, chosen: state.chosen.with(2, null) }), "");
+  // Of two experiments the worst seeds of both are there, and runs without that metric come last.
+  const both = { metrics, experiments: [...seeds, run("bike", 1, 3), run("bike", 2, null)] };
+  const chosen = app.worst(both, "total_latency");
+  assert.deepEqual([chosen.length, chosen.filter((id) => id.startsWith("bike"))], [7, ["bike-seed-1"]]);
+  assert.match(app.worstText(both, { ...state, chosen }), /^7 of 22 experiments: the worst/);
+  // What ran last is all that counts, and few are not called the worst.
+  const few = { ...report, latest: ids(seeds.slice(0, 7)) };
+  assert.deepEqual(app.worst(few, "total_latency"), few.latest);
+  assert.equal(app.worstText(few, { ...state, chosen: few.latest }), "");
+});
+
 test("latencies are drawn over axes of numbers", () => {
   assert.deepEqual(["64", "2.5", "25us", "3ms", "1s", "6.12-rt", "us", ""].map(app.numberOf), [64, 2.5, 25, 3_000, 1e6, null, null, null]);
   const run = (id, delay, min, p50, max, kind = "a") => ({

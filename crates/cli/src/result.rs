@@ -71,6 +71,7 @@ impl Saving {
             conditions,
             path: path.name().into(),
             seed: 0,
+            random: false,
             axes: BTreeMap::new(),
             config: format!("name = {}\n{}", quoted(&name), settings.collect::<String>()),
             inputs: Vec::new(),

@@ -20,6 +20,7 @@ const UNSEEN: &[(&str, &str, &str)] = &[
     ("bus list", "interface", "not every machine has a CAN interface"),
     ("lab compare", "function", "needs two folders of counted instructions, so QEMU"),
     ("lab compare", "range", "needs results of a virtual machine under load, so QEMU"),
+    ("lab history", "point", "needs results of virtual machines, so QEMU; candor-lab's tests make some"),
     ("lab profile", "function", "needs QEMU"),
     ("lab profile", "place", "needs QEMU"),
     ("tte analyze", "interval", "needs root and two interfaces"),
@@ -332,7 +333,7 @@ fn run_lab(scene: &mut Scene) {
     scene.run("lab claims", "two.toml --out claims");
     let longer = LOG.replace("052.249713", "052.239713");
     fs::write(scene.path("drive.log"), longer).unwrap();
-    scene.run("lab run", "two.toml --out after --only *a* --set gateway.delay=36us");
+    scene.run("lab run", "two.toml --out after --only *a* --set gateway.delay=36us --set count=2");
     scene.run("lab compare", "before after");
 }
 

@@ -1,3 +1,8 @@
+/// Words longer than this are no slips of the hand.
+const LONGEST: usize = 64;
+/// Candidates that are looked at.
+const MOST: usize = 4_096;
+
 /// The candidate that `word` most likely stands for, if one is near enough.
 ///
 /// Near is a slip of the hand: one wrong, missing, extra or swapped character per three, but never all
@@ -13,8 +18,6 @@ pub fn did_you_mean<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    const LONGEST: usize = 64;
-    const MOST: usize = 4_096;
     if word.len() > LONGEST {
         return None;
     }
@@ -31,6 +34,30 @@ pub fn did_you_mean<'a>(
         })
         .min_by_key(|&(distance, _)| distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// The candidates that are spelt most like `word`, at most that many, nearest first: where none is near enough
+/// to be meant. Of equally near ones the first stands first. Only the first 4,096 candidates are looked at.
+///
+/// ```
+/// use candor_diagnostics::nearest;
+/// assert_eq!(nearest("flood-high", ["simple", "flood-low", "flood"], 2), ["flood-low", "flood"]);
+/// ```
+#[must_use]
+pub fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    most: usize,
+) -> Vec<&'a str> {
+    let cut = |text: &str| text.to_lowercase().chars().take(LONGEST).collect::<String>();
+    let word = cut(word);
+    let mut all: Vec<_> = candidates
+        .into_iter()
+        .take(MOST)
+        .map(|candidate| (strsim::osa_distance(&word, &cut(candidate)), candidate))
+        .collect();
+    all.sort_by_key(|&(distance, _)| distance);
+    all.into_iter().take(most).map(|(_, candidate)| candidate).collect()
 }
 
 /// Names in back quotes, with `last` before the last one: "`a`, `b` and `c`".
@@ -63,6 +90,15 @@ mod tests {
         ] {
             assert_eq!(did_you_mean(word, words), meant, "{word}");
         }
+    }
+
+    #[test]
+    fn the_nearest_stand_first_and_are_no_more_than_asked_for() {
+        let words = ["drive", "body", "drivers", "Drives"];
+        assert_eq!(nearest("driven", words, 3), ["drive", "Drives", "drivers"]);
+        assert_eq!(nearest("", words, 1), ["body"]);
+        assert_eq!(nearest(&"x".repeat(100_000), words, 9).len(), 4);
+        assert_eq!(nearest("x", [], 3), [""; 0]);
     }
 
     #[test]

@@ -19,13 +19,13 @@
 //! `says` stands for the number of frames that the experiment sent.
 //!
 //! An experiment with several seeds has a value for each. A claim holds if all are within its bounds, does
-//! not hold if none is, and otherwise depends on the seed. In `vm` the largest latencies, and everything
-//! under load, are one draw of many, so with fewer than three seeds there is no verdict on them.
+//! not hold if none is, and otherwise depends on the seed. In `vm`, and in simulations that draw numbers, the
+//! largest latencies, and everything under load, are one draw of many, so with fewer than three seeds there is no verdict on them.
 
 use std::collections::BTreeSet;
 
 use candor_config::{Section, Table, Value};
-use candor_diagnostics::{Findings, Origin, did_you_mean};
+use candor_diagnostics::{Findings, Origin, did_you_mean, nearest};
 
 use crate::experiment::{Experiment, Testbed};
 use crate::group::Range;
@@ -39,7 +39,7 @@ const ENOUGH_SEEDS: usize = 3;
 const ROUNDING: f64 = 1e-12;
 
 /// Experiments that a hint names at most.
-const MOST_NAMES: usize = 10;
+const MOST_NAMES: usize = 5;
 
 /// A statement about results.
 #[derive(Clone, Debug)]
@@ -176,14 +176,16 @@ impl Term {
         })
     }
 
-    /// Whether another seed may give another value: in `vm`, everything under load, and all latencies
-    /// but the shortest and the median; in `host`, all but sizes. A simulation is what its seed makes it.
+    /// Whether another seed may give another value: in `vm`, and in simulations that draw numbers, everything under
+    /// load, and all figures but the shortest and the median; in `host`, all but sizes.
     fn is_chance(&self, result: &ResultFile) -> bool {
         if result.testbed == Testbed::Host.name() {
             return self.quantity.unit() != Unit::Bytes;
         }
         let is_exact = self.quantity.figure().is_none_or(|it| ["min", "p50"].contains(&it));
-        result.testbed == Testbed::Vm.name() && (!is_exact || is_loaded(result))
+        let has_chance = result.testbed == Testbed::Vm.name()
+            || result.testbed == Testbed::Sim.name() && result.random;
+        has_chance && (!is_exact || is_loaded(result))
     }
 }
 
@@ -345,16 +347,35 @@ pub(crate) fn refuse_unknown(claims: &[Claim], names: &BTreeSet<String>, finding
             continue;
         }
         let message = format!("unknown experiment `{}`", term.experiment);
-        let names = || names.iter().map(String::as_str);
-        let hint = match did_you_mean(&term.experiment, names()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => {
-                let more = if names().count() > MOST_NAMES { ", ..." } else { "" };
-                let first: Vec<_> = names().take(MOST_NAMES).collect();
-                format!("the experiments of this file are {}{more}", first.join(", "))
-            }
-        };
-        findings.error_with_hint(&term.origin, message, hint);
+        findings.error_with_hint(&term.origin, message, hint_of(&term.experiment, names));
+    }
+}
+
+/// Which experiment may be meant, and which there are: those spelt most like it, and how many in all. Runs with one
+/// seed are named only where one is meant, since there may be hundreds of each experiment.
+fn hint_of(unknown: &str, names: &BTreeSet<String>) -> String {
+    let is_run = |name: &str| {
+        name.rsplit_once("-seed-").is_some_and(|(group, seed)| {
+            names.contains(group) && seed.bytes().all(|digit| digit.is_ascii_digit())
+        })
+    };
+    let all = names.iter().map(String::as_str);
+    let groups: Vec<_> = all.clone().filter(|name| !is_run(name)).collect();
+    let listed = match groups.len() {
+        0 => return "the file has no experiments".into(),
+        count if count <= MOST_NAMES => {
+            format!("the experiments of this file are {}", groups.join(", "))
+        }
+        count => {
+            let near = nearest(unknown, groups.iter().copied(), MOST_NAMES);
+            format!("this file has {count} experiments, the nearest are {}", near.join(", "))
+        }
+    };
+    let meant =
+        did_you_mean(unknown, groups.iter().copied()).or_else(|| did_you_mean(unknown, all));
+    match meant {
+        Some(meant) => format!("did you mean `{meant}`? {listed}"),
+        None => listed,
     }
 }
 
@@ -433,6 +454,23 @@ mod tests {
     use candor_diagnostics::Source;
 
     use super::*;
+
+    #[test]
+    fn a_hint_names_the_nearest_experiments_and_how_many_there_are() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let few = names(&["one", "two", "two-seed-1", "two-seed-2"]);
+        assert_eq!(hint_of("other", &few), "the experiments of this file are one, two");
+        assert_eq!(
+            hint_of("tow", &few),
+            "did you mean `two`? the experiments of this file are one, two"
+        );
+        let many = ["a-low", "b-low", "b-high", "c-low", "c-high", "d-low", "e-low"];
+        assert_eq!(
+            hint_of("b-medium-high", &names(&many)),
+            "this file has 7 experiments, the nearest are b-high, c-high, b-low, d-low, e-low"
+        );
+        assert_eq!(hint_of("one", &names(&[])), "the file has no experiments");
+    }
 
     #[test]
     fn a_term_is_an_experiment_and_a_quantity_of_it() {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  before: results, profiles --+                +--> figures   exact: min, p50, instructions, lost
+//!                              |                +--> counts    frames by ending and cause, where they differ
 //!                              +-- pairing -----+--> ranges    over the seeds, no verdict
 //!  after:  results, profiles --+   by settings  +--> functions instructions per frame
 //! ```
@@ -11,12 +12,14 @@
 //! everything else is shown as a range over seeds, and no verdict comes from it.
 
 mod allowance;
+mod counts;
 mod figures;
 mod functions;
 mod pairing;
 mod read;
 
 pub use self::allowance::Allowance;
+pub use self::counts::{CountChange, counted_names};
 pub use self::figures::{Figure, Ranges, Trend, Verdict, exact_figures, seed_figures};
 pub use self::functions::FunctionChange;
 pub use self::pairing::Changed;
@@ -57,6 +60,8 @@ pub struct Comparison {
     pub figures: Vec<Figure>,
     /// Figures that are not exact, over the seeds.
     pub ranges: Vec<Ranges>,
+    /// What became of the frames, where it differs. Of these, only what is lost has a verdict, as a figure.
+    pub counts: Vec<CountChange>,
     /// Instructions of all functions of an experiment, then by function, largest difference first.
     pub functions: Vec<FunctionChange>,
     /// Experiments before that have no partner after.
@@ -65,7 +70,7 @@ pub struct Comparison {
     pub only_after: Vec<String>,
     /// Exact figures that were there before and are not after.
     pub gone: Vec<String>,
-    /// What makes the sides less comparable, and counts of frames that differ.
+    /// What makes the sides less comparable.
     pub notes: Vec<String>,
 }
 
@@ -101,7 +106,10 @@ pub fn compare(before: &Side, after: &Side) -> Comparison {
         let is_chance =
             |run: &&ResultFile| is_loaded(run) || !["sim", "vm"].contains(&run.testbed.as_str());
         match old.runs.iter().chain(&new.runs).any(is_chance) {
-            true => comparison.ranges.extend(figures::ranges(old, new)),
+            true => {
+                comparison.ranges.extend(figures::ranges(old, new));
+                comparison.counts.extend(counts::in_all(old, new));
+            }
             false => match figures::exact(old, new) {
                 Some(figures) => {
                     if figures.iter().all(|figure| figure.metric.is_none()) {
@@ -109,7 +117,7 @@ pub fn compare(before: &Side, after: &Side) -> Comparison {
                     }
                     comparison.figures.extend(figures);
                     comparison.gone.extend(figures::gone(old, new));
-                    comparison.notes.extend(figures::counts(old, new));
+                    comparison.counts.extend(counts::by_seed(old, new));
                 }
                 None => comparison.notes.push(format!(
                     "{}: the two sides ran with different seeds, so no figure is compared",

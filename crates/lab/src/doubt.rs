@@ -1,5 +1,5 @@
 //! What makes a simulation doubtful although it ran: bit rates that no bus has, buses that cannot carry
-//! what they are given, senders that fall behind, identifiers with two senders.
+//! what they are given, senders that fall behind, controllers that leave their bus, identifiers with two senders.
 //!
 //! A wrong bit rate gives figures as smooth as a right one. These notes say it beside the figures.
 
@@ -7,13 +7,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use candor_diagnostics::counted;
-use candor_network::{Bus, show_id};
-use candor_sim::{BusStatistics, Release, Source, Stuffing, Time};
+use candor_diagnostics::{by_count, counted};
+use candor_network::{Bus, Message, Payload, show_id};
+use candor_sim::{BusStatistics, Model, Release, Source, Stuffing, Time};
 use candor_time::Nanos;
 use candor_wire::can::{Timing, bits};
 
-use crate::experiment::{CanGateway, Traffic};
+use crate::experiment::{BusFaults, CanGateway, Pace, Traffic, World};
 
 /// What is to be sent on a bus is added up for each of these.
 const WINDOW: Nanos = Nanos::from_secs(1);
@@ -125,18 +125,59 @@ impl Waits {
     }
 }
 
+/// Whether a simulation draws numbers that move latencies, so that another seed gives others: the work of a host and its
+/// phases, the tester's delays, bit errors, random times of messages, and data, which decide about stuff bits. Behind
+/// a constant delay, the pause before the next frame moves no latency.
+pub(crate) fn is_random(can: &CanGateway) -> bool {
+    let World::Sim(settings) = &can.world else { return false };
+    let is_drawn = |message: &Message| {
+        message.offset.is_none()
+            || message.jitter > Nanos::ZERO
+            || message.payload == Payload::Signals
+    };
+    let of_traffic = match &can.traffic {
+        Traffic::Numbered { pace, .. } => matches!(pace, Pace::OpenLoop { .. }),
+        Traffic::Periodic => can.network.nodes.iter().flat_map(|node| &node.messages).any(is_drawn),
+        Traffic::Replay { .. } => false,
+    };
+    of_traffic
+        || matches!(settings.model, Some(Model::Linux(_)))
+        || settings.instrument.is_some()
+        || settings.faults.iter().any(|faults| faults.bit_error_rate > 0.0)
+}
+
+/// A controller that left its bus.
+pub(crate) struct Left {
+    /// The index of the bus.
+    pub(crate) bus: usize,
+    /// Whose controller it is.
+    pub(crate) whose: String,
+    /// How often it went bus-off.
+    pub(crate) times: u64,
+    /// What destroys frames on the bus, and what brings controllers back.
+    pub(crate) faults: BusFaults,
+}
+
 /// What is doubtful about a bus, after the run.
 pub(crate) fn notes(
     can: &CanGateway,
     demands: &[Rc<RefCell<Demand>>],
     waits: &Waits,
     statistics: &[BusStatistics],
+    left: &[Left],
 ) -> Vec<String> {
     let mut notes = Vec::new();
     for (index, bus) in can.network.buses.iter().enumerate() {
         notes.extend(unusual(bus));
+        let of_bus = || left.iter().filter(|left| left.bus == index && left.times > 0);
         let overload = demands.get(index).zip(waits.of_buses.get(index));
-        notes.extend(overload.and_then(|(demand, &wait)| overloaded(bus, &demand.borrow(), wait)));
+        // What waited for a controller to come back says nothing of the bit rate.
+        let overload = overload.map(|(demand, &wait)| match of_bus().next() {
+            None => overloaded(bus, &demand.borrow(), wait),
+            Some(_) => overloaded(bus, &demand.borrow(), (Nanos::ZERO, 0)),
+        });
+        notes.extend(overload.flatten());
+        notes.extend(of_bus().map(|left| went_off(bus, left)));
         notes.extend(statistics.get(index).and_then(|statistics| collided(bus, statistics)));
     }
     notes
@@ -170,6 +211,32 @@ fn overloaded(bus: &Bus, demand: &Demand, (longest, late): (Nanos, u64)) -> Opti
     Some(note)
 }
 
+fn went_off(bus: &Bus, left: &Left) -> String {
+    let Left { whose, times, faults, .. } = left;
+    let often = match times {
+        1 => "once".into(),
+        times => counted(*times, "time"),
+    };
+    let then = match faults.restart {
+        None => "and stayed off: nothing behind it was sent or received any more".into(),
+        Some(pause) => format!(
+            "and came back {pause} later or more{}: frames waited or were lost meanwhile",
+            by_count(*times, "", ", each time")
+        ),
+    };
+    let remedies = [
+        (faults.restart.is_none(), "set `restart` of the bus to have it come back"),
+        (faults.bit_error_rate > 0.0, "lower its `bit_error_rate`"),
+    ];
+    let remedies: Vec<_> =
+        remedies.into_iter().filter_map(|(fits, remedy)| fits.then_some(remedy)).collect();
+    let remedy = match remedies.join(" or ") {
+        none if none.is_empty() => "find out what destroys its frames".into(),
+        remedies => remedies,
+    };
+    format!("bus {}: the controller of {whose} went bus-off {often} {then}; {remedy}", bus.name)
+}
+
 fn collided(bus: &Bus, statistics: &BusStatistics) -> Option<String> {
     let can_id = statistics.collision_id?;
     let times = statistics.id_collisions;
@@ -180,4 +247,47 @@ fn collided(bus: &Bus, statistics: &BusStatistics) -> Option<String> {
         counted(times, "time"),
         show_id(can_id)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_that_left_its_bus_has_a_remedy() {
+        let bus = Bus {
+            name: "out".into(),
+            timing: Timing::classical("500k".parse().unwrap()),
+            is_fd: false,
+        };
+        let restart = Some(Nanos::from_millis(100));
+        for (times, bit_error_rate, restart, expected) in [
+            (
+                1,
+                5e-3,
+                None,
+                "bus out: the controller of the gateway went bus-off once and stayed off: nothing behind it was \
+                 sent or received any more; set `restart` of the bus to have it come back or lower its \
+                 `bit_error_rate`",
+            ),
+            (
+                3,
+                5e-3,
+                restart,
+                "bus out: the controller of the gateway went bus-off 3 times and came back 100ms later or more, \
+                 each time: frames waited or were lost meanwhile; lower its `bit_error_rate`",
+            ),
+            (
+                1,
+                0.0,
+                restart,
+                "bus out: the controller of the gateway went bus-off once and came back 100ms later or more: \
+                 frames waited or were lost meanwhile; find out what destroys its frames",
+            ),
+        ] {
+            let faults = BusFaults { bit_error_rate, restart };
+            let left = Left { bus: 0, whose: "the gateway".into(), times, faults };
+            assert_eq!(went_off(&bus, &left), expected);
+        }
+    }
 }

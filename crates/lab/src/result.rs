@@ -32,6 +32,7 @@ pub(crate) fn new(experiment: &Experiment, command: String) -> ResultFile {
         conditions: experiment.conditions.clone(),
         path: experiment.path().name().into(),
         seed: experiment.seed,
+        random: false,
         axes: experiment.axes.iter().cloned().collect(),
         config: experiment.config.clone(),
         inputs: experiment.inputs.iter().map(input).collect(),

@@ -10,14 +10,14 @@ use candor_causes::Cause;
 use candor_diagnostics::{by_count, counted};
 use candor_lat::section::Sections;
 use candor_sim::{
-    BusConfig, BusId, BusStatistics, Discipline, Drive, HostId, Random, SenderConfig, SenderId,
-    Time, World,
+    BusConfig, BusId, BusStatistics, Discipline, Drive, HostId, Port, Random, SenderConfig,
+    SenderId, Time, World,
 };
 use candor_time::Nanos;
 
 use self::collector::{Collector, Way};
 
-use crate::doubt::{self, Demand, Metered, Waits};
+use crate::doubt::{self, Demand, Left, Metered, Waits};
 use crate::error::Error;
 use crate::experiment::{
     BusFaults, CanGateway, Experiment, Pace, Run, Sim, Testbed, Traffic, World as ExperimentWorld,
@@ -91,6 +91,8 @@ struct Scene {
     buses: Vec<BusId>,
     senders: Vec<SenderId>,
     gateway: Option<HostId>,
+    /// By bus: the port of the gateway, if it is connected.
+    ports: Vec<Option<Port>>,
     replay_failure: Option<Rc<RefCell<Option<RecordingError>>>>,
     error_reports: Rc<Cell<u64>>,
     /// What each bus is to carry.
@@ -110,14 +112,15 @@ impl Scene {
             .zip(&settings.faults)
             .map(|(bus, faults)| world.add_bus(bus_config(bus, *faults)))
             .collect();
+        let mut ports = vec![None; buses.len()];
         let gateway = settings.model.as_ref().zip(can.rules()).map(|(model, rules)| {
             let host = world.add_host(model.clone(), Rules::new(rules));
             for bus in &rules.buses {
                 let named = can.network.buses.iter().position(|config| config.name == bus.name);
                 match named.filter(|_| !bus.is_virtual) {
-                    Some(index) => world.connect(host, buses[index]),
-                    None => world.add_virtual_port(host),
-                };
+                    Some(index) => ports[index] = Some(world.connect(host, buses[index])),
+                    None => drop(world.add_virtual_port(host)),
+                }
             }
             host
         });
@@ -133,6 +136,7 @@ impl Scene {
             buses,
             senders: Vec::new(),
             gateway,
+            ports,
             replay_failure: None,
             error_reports: Rc::default(),
             demands: can.network.buses.iter().map(|_| Rc::default()).collect(),
@@ -232,6 +236,30 @@ impl Scene {
         }
     }
 
+    /// The controllers, and how often each left its bus.
+    fn left(&self, can: &CanGateway) -> Vec<Left> {
+        let ExperimentWorld::Sim(settings) = &can.world else { return Vec::new() };
+        let sender = |(index, &sender): (usize, &SenderId)| {
+            let node = can.network.nodes.get(index);
+            let (bus, whose) = match (&can.traffic, node) {
+                (Traffic::Periodic, Some(node)) => (node.bus, format!("node {}", node.name)),
+                (Traffic::Replay { bus, .. }, _) => (*bus, "the sender of the recording".into()),
+                _ => (0, "the sender".into()),
+            };
+            (bus, whose, self.world.sender_bus_offs(sender))
+        };
+        let port = |(bus, port): (usize, &Option<Port>)| {
+            let times = self.world.host_bus_offs(self.gateway?, (*port)?);
+            Some((bus, "the gateway".to_owned(), times))
+        };
+        let senders = self.senders.iter().enumerate().map(sender);
+        let all = senders.chain(self.ports.iter().enumerate().filter_map(port));
+        all.filter_map(|(bus, whose, times)| {
+            Some(Left { bus, whose, times, faults: *settings.faults.get(bus)? })
+        })
+        .collect()
+    }
+
     fn result(
         self,
         experiment: &Experiment,
@@ -265,7 +293,13 @@ impl Scene {
         }
         let statistics: Vec<_> =
             self.buses.iter().map(|&bus| self.world.bus_statistics(bus)).collect();
-        notes.extend(doubt::notes(can, &self.demands, &collected.waits, &statistics));
+        notes.extend(doubt::notes(
+            can,
+            &self.demands,
+            &collected.waits,
+            &statistics,
+            &self.left(can),
+        ));
         let buses = can.network.buses.iter().zip(&statistics).map(|(bus, statistics)| {
             sections::bus(bus, &bus_counts(statistics), elapsed.as_nanos())
         });
@@ -284,6 +318,7 @@ impl Scene {
             .with(&RULES, rules)
             .with(&MESSAGES, collected.messages.rows());
         Ok(ResultFile {
+            random: doubt::is_random(can) || statistics.iter().any(|bus| bus.error_frames > 0),
             duration_ns: elapsed.as_nanos(),
             stopped,
             sections,

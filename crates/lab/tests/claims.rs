@@ -282,6 +282,35 @@ fn seeds_are_held_against_their_own() {
 }
 
 #[test]
+fn one_draw_of_a_simulation_gives_no_verdict() {
+    let bounds = "at_least = 0\n";
+    let judge = |value: &str, is_random, load: &str, seeds: u64| {
+        let claim = format!("[[claim]]\nid = 'C'\nsays = ''\nvalue = '{value}'\n{bounds}");
+        let run = |seed| {
+            let mut result = results().swap_remove(0);
+            (result.seed, result.random) = (seed, is_random);
+            (result.group, result.experiment) = (Some("one".into()), format!("one-seed-{seed}"));
+            result.config.push_str(&format!("\n[load]\nkind = '{load}'\n"));
+            result
+        };
+        let results: Vec<_> = (1..=seeds).map(run).collect();
+        campaign(&claim).unwrap().claims[0].judge(&results).agreement
+    };
+    let [min, p50] = ["one gateway_latency min", "one gateway_latency p50"];
+    for value in [min, p50, "one lost", "one gateway_latency max", "one gateway_latency p999"] {
+        let is_exact = ["min", "p50", "lost"].iter().any(|figure| value.ends_with(figure));
+        let alone = if is_exact { Agreement::Yes } else { Agreement::TooFewSeeds };
+        for seeds in [1, 2] {
+            assert_eq!(judge(value, true, "none", seeds), alone, "{value}");
+            assert_eq!(judge(value, true, "cpu", seeds), Agreement::TooFewSeeds, "{value}");
+            // Nothing was drawn: every seed gives these figures.
+            assert_eq!(judge(value, false, "none", seeds), Agreement::Yes, "{value}");
+        }
+        assert_eq!(judge(value, true, "cpu", 3), Agreement::Yes, "{value}");
+    }
+}
+
+#[test]
 fn a_claim_about_no_experiment_of_the_file_is_refused() {
     let plain = "\
 name = 'one'\ncount = 10\nbus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\ngateway.delay = '35us'\n\
@@ -313,7 +342,7 @@ traffic.kind = 'one-at-a-time'\n[[experiment]]\nname = 'one'\n[[experiment]]\nna
                 "value = 'other lost'",
                 "18:9",
                 "other",
-                "the experiments of this file are loaded-1, loaded-1-seed-1",
+                "the experiments of this file are loaded-1, loaded-2, one-1, one-2",
             ),
             ("value = 'loaded-1-seed-4 lost'", "18:9", "loaded-1-seed-4", "did you mean `"),
             (

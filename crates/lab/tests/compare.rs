@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use candor_causes::Cause;
 use candor_lab::campaign::{self, Options};
-use candor_lab::compare::{Allowance, Comparison, Figure, Side, Trend, Verdict, compare};
+use candor_lab::compare::{
+    Allowance, Comparison, CountChange, Figure, Side, Trend, Verdict, compare,
+};
 use candor_lab::result::{
-    Figures, FunctionCount, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile,
+    Figures, FunctionCount, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile, Stopped,
 };
 use candor_lab::runner::{Runner, Task};
 use candor_lab::sections::{EFFORT, MACHINE};
@@ -328,14 +331,49 @@ fn figures_that_are_gone_and_other_counts_are_told() {
     let gone =
         ["min", "p50"].map(|figure| format!("one: there is no gateway_latency {figure} any more"));
     assert_eq!(comparison.gone, gone);
-    let (received, refused) = (before.counts.received, before.counts.refused);
-    let counts = format!(
-        "one, seed 1: received {received} -> {}, refused {refused} -> {}",
-        received - 2,
-        refused + 2
-    );
-    assert!(comparison.notes.contains(&counts), "{:?}", comparison.notes);
+    let rows: Vec<_> =
+        comparison.counts.iter().map(|it| (it.count, it.seed, it.difference())).collect();
+    assert_eq!(rows, [("received", Some(1), -2), ("refused", Some(1), 2)]);
     // What is new is no loss.
     let comparison = compare(&side(&after), &side(&before));
-    assert!(comparison.gone.is_empty() && comparison.notes.len() == 1, "{comparison:?}");
+    assert!(comparison.gone.is_empty() && comparison.notes.is_empty(), "{comparison:?}");
+    assert_eq!(comparison.counts.len(), 2);
+}
+
+#[test]
+fn frames_are_counted_by_ending_and_cause_where_they_differ() {
+    let before = result("one", "6.12", [1_000, 2_000, 3_000]);
+    let mut after = before.clone();
+    after.counts.received -= 3;
+    after.counts.lost += 3;
+    after.counts.late = 1;
+    after.stopped = vec![
+        Stopped::new("rule", "r", Cause::QueueFull, 2),
+        Stopped::new("rule", "s", Cause::QueueFull, 1),
+        Stopped::new("rule", "r", Cause::Rate, 4),
+    ];
+    let rows = |comparison: &Comparison| -> Vec<_> {
+        let row = |it: &CountChange| (it.count, it.cause.clone(), it.before, it.after);
+        comparison.counts.iter().map(row).collect()
+    };
+    let counts = before.counts;
+    let comparison = compare(&side(vec![before.clone()]), &side(vec![after]));
+    let expected = [
+        ("received", None, counts.received, counts.received - 3),
+        ("refused", Some("rate".into()), 0, 4),
+        ("lost", None, 0, 3),
+        ("lost", Some("queue_full".into()), 0, 3),
+        ("late", None, 0, 1),
+    ];
+    assert_eq!(rows(&comparison), expected);
+    assert!(compare(&side(vec![before.clone()]), &side(vec![before])).counts.is_empty());
+
+    // Of chance, all seeds together, if there are as many on both sides.
+    let old = loaded("6.12", &[1, 2, 3]);
+    let mut new = old.clone();
+    new[1].counts.lost += 2;
+    let comparison = compare(&side(old.clone()), &side(new.clone()));
+    let [count] = &comparison.counts[..] else { panic!("{:?}", comparison.counts) };
+    assert_eq!((count.count, count.seed, count.difference()), ("lost", None, 2));
+    assert!(compare(&side(old), &side(new[..2].to_vec())).counts.is_empty());
 }

@@ -530,6 +530,67 @@ fn a_wrong_bit_rate_is_reported() {
     assert!(reported[1].starts_with("bus in at 500bit/s is overloaded"), "{reported:?}");
 }
 
+#[test]
+fn a_controller_that_went_bus_off_is_not_an_overloaded_bus() {
+    let notes = |restart: &str| {
+        let text = periodic(&[("A", "0x100", "1ms"), ("B", "0x200", "10ms")]).replace(
+            "bus.in.bitrate = '1M'",
+            &format!("bus.in = {{ bitrate = '1M', bit_error_rate = 1e-2{restart} }}"),
+        );
+        assert!(text.contains("1e-2"), "{text}");
+        run(&text).0.notes
+    };
+    let off = notes("");
+    let start = "bus in: the controller of node A went bus-off once and stayed off: ";
+    assert!(off.iter().any(|note| note.starts_with(start)), "{off:?}");
+    assert!(off.iter().any(|note| note.contains("set `restart` of the bus")), "{off:?}");
+    assert!(!off.iter().any(|note| note.contains("overloaded")), "{off:?}");
+
+    let back = notes(", restart = '20ms'");
+    let is_told = |note: &String| {
+        note.starts_with("bus in: the controller of node A went bus-off ")
+            && note.contains("times and came back 20ms later or more, each time")
+            && note.ends_with("; lower its `bit_error_rate`")
+    };
+    assert!(back.iter().any(is_told), "{back:?}");
+    assert!(!back.iter().any(|note| note.contains("overloaded")), "{back:?}");
+}
+
+#[test]
+fn a_result_says_whether_numbers_were_drawn() {
+    let gateway = |rest: &str| format!("count = 20\n{BUSES}{rest}\n");
+    let delay = "gateway.delay = '35us'\ntraffic.kind = 'one-at-a-time'";
+    let nodes = |message: &str| {
+        gateway(&format!(
+            "gateway.delay = '35us'\n[traffic]\nkind = 'periodic'\nnodes = {{ in = ['A'], out = ['B'] }}\n\
+             [[traffic.message]]\nid = 1\nnode = 'A'\nperiod = '1ms'\n{message}"
+        ))
+    };
+    let offset = "offset = '0us'\n";
+    for (text, is_random) in [
+        (gateway(delay), false),
+        (gateway(&delay.replace("one-at-a-time", "flood")), false),
+        (gateway(&delay.replace("one-at-a-time", "open-loop")), true),
+        (gateway(&delay.replace("delay = '35us'", "profile = 'mpc5200-2.6.33'")), true),
+        (
+            gateway(delay).replace(
+                "bus.in.bitrate = '1M'",
+                "bus.in = { bitrate = '1M', bit_error_rate = 1e-6 }",
+            ),
+            true,
+        ),
+        (nodes("length = 1\ndata = '00'\n"), true),
+        (nodes(&format!("{offset}length = 1\ndata = '00'\n")), false),
+        (nodes(&format!("{offset}length = 1\ndata = '00'\njitter = '10us'\n")), true),
+        // Data that change have other stuff bits.
+        (nodes(offset), true),
+    ] {
+        let (result, _) = run(&text);
+        assert_eq!(result.random, is_random, "{text}");
+        assert_eq!(result.to_json().contains("\"random\": true"), is_random);
+    }
+}
+
 /// Two nodes with messages of these identifiers and periods on one bus.
 fn periodic(messages: &[(&str, &str, &str)]) -> String {
     let mut text = format!(

@@ -52,6 +52,9 @@ pub struct ResultFile {
     pub path: String,
     /// The seed.
     pub seed: u64,
+    /// Whether a simulation drew numbers that move latencies, so that another seed gives others.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub random: bool,
     /// Its place in the matrix.
     pub axes: BTreeMap<String, String>,
     /// Every setting, as TOML.

@@ -9,7 +9,8 @@ use std::str::FromStr;
 
 use candor_diagnostics::{counted, noun};
 use candor_lab::compare::{
-    Allowance, Comparison, Figure, FunctionChange, Ranges, Side, Verdict, compare as held,
+    Allowance, Comparison, CountChange, Figure, FunctionChange, Ranges, Side, Verdict,
+    compare as held,
 };
 use candor_lab::group::Range;
 use candor_lab::quantity::Unit;
@@ -131,6 +132,7 @@ fn text(comparison: &Comparison, arguments: &Compare) -> String {
     let mut parts = vec![changed(comparison)];
     parts.push(figures(&comparison.figures, arguments.allow));
     parts.push(ranges(&comparison.ranges));
+    parts.push(counts(&comparison.counts));
     parts.push(functions(&comparison.functions, arguments.top));
     parts.push(unpaired("before", &comparison.only_before));
     parts.push(unpaired("after", &comparison.only_after));
@@ -240,6 +242,30 @@ fn ranges(ranges: &[Ranges]) -> String {
     table(&head, &ranges.iter().map(row).collect::<Vec<_>>())
 }
 
+/// What became of the frames, where it differs.
+fn counts(counts: &[CountChange]) -> String {
+    if counts.is_empty() {
+        return String::new();
+    }
+    let row = |it: &CountChange| {
+        vec![
+            it.experiment.clone(),
+            it.seed.map_or("all".into(), |seed| seed.to_string()),
+            it.count.replace('_', " "),
+            it.cause.clone().unwrap_or_default(),
+            it.before.to_string(),
+            it.after.to_string(),
+            signed(it.difference() as f64, 0),
+        ]
+    };
+    let head = ["frames", ">seed", "ending", "cause", ">before", ">after", ">difference"];
+    let mut out = table(&head, &counts.iter().map(row).collect::<Vec<_>>());
+    if counts.iter().any(|it| it.cause.is_some()) {
+        out.push_str("of a cause, frames and copies are counted\n");
+    }
+    out
+}
+
 fn functions(functions: &[FunctionChange], top: usize) -> String {
     if functions.is_empty() {
         return String::new();
@@ -302,6 +328,32 @@ mod tests {
         for text in ["", "vm.kernel", "vm.kernel=6.12"] {
             assert!(text.parse::<By>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn counts_that_differ_have_a_row_each() {
+        let change = |seed, count, cause: Option<&str>, before, after| CountChange {
+            experiment: "one".into(),
+            seed,
+            count,
+            cause: cause.map(str::to_owned),
+            before,
+            after,
+        };
+        let rows = [
+            change(Some(1), "not_routed", None, 10, 7),
+            change(None, "lost", Some("queue_full"), 0, 3),
+        ];
+        let text = counts(&rows);
+        let lines: Vec<_> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(lines[0], "frames seed ending cause before after difference");
+        assert_eq!(lines[2], "one 1 not routed 10 7 -3");
+        assert_eq!(lines[3], "one all lost queue_full 0 3 +3");
+        assert_eq!(lines[4], "of a cause, frames and copies are counted");
+        assert_eq!(counts(&[]), "");
     }
 
     #[test]

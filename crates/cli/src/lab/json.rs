@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use candor_lab::Experiment;
 use candor_lab::claims::Agreement;
 use candor_lab::compare::{
-    self, Allowance, Changed, Comparison, Figure, FunctionChange, Ranges, Trend, Verdict,
+    self, Allowance, Changed, Comparison, CountChange, Figure, FunctionChange, Ranges, Trend,
+    Verdict,
 };
 use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, TRAFFICS};
 use candor_lab::experiment::Testbed;
@@ -187,6 +188,25 @@ objects! {
         after;
         /// Where the values after the change are
         verdict = it.trend;
+    }
+
+    /// A count of frames that differs before and after the change: it does not change the exit code, but lost frames
+    /// of an exact figure do.
+    "count" of "lab compare" for CountChange as it {
+        /// The experiment, as it is called after the change
+        experiment;
+        /// The seed; null for all seeds together, where figures are not exact
+        seed;
+        /// What became of the frames
+        count [compare::counted_names().into_iter()];
+        /// What stopped them, of frames and copies; null for all frames that are counted so
+        cause;
+        /// How many before the change
+        before;
+        /// How many after the change
+        after;
+        /// After without before
+        difference = it.difference() as i64;
     }
 
     /// A figure over several seeds.

@@ -7,7 +7,7 @@ use super::Allowance;
 use crate::experiment::Testbed;
 use crate::group::{Group, Range};
 use crate::quantity::{Quantity, Unit};
-use crate::result::{Counts, Machine, ResultFile, machine};
+use crate::result::{Machine, ResultFile, machine};
 
 /// Seeds on each side from which ranges are worth comparing.
 pub(crate) const ENOUGH_SEEDS: usize = 3;
@@ -233,36 +233,6 @@ pub(super) fn gone(before: &Group<'_>, after: &Group<'_>) -> Vec<String> {
         format!("{}: there is no {of}{figure} any more", after.name)
     };
     exact_quantities(before, after).filter(|(_, quantity)| is_gone(quantity)).map(words).collect()
-}
-
-/// The counts of frames that differ between runs of one seed, in words. What is lost is a figure.
-pub(super) fn counts(before: &Group<'_>, after: &Group<'_>) -> Vec<String> {
-    let all = |counts: Counts| {
-        let Counts { sent, received, not_routed, refused, duplicated, reordered, late, .. } =
-            counts;
-        [
-            ("sent", sent),
-            ("received", received),
-            ("not routed", not_routed),
-            ("refused", refused),
-            ("duplicated", duplicated),
-            ("reordered", reordered),
-            ("late", late),
-        ]
-    };
-    let mut found = Vec::new();
-    for new in &after.runs {
-        let Some(old) = before.runs.iter().find(|old| old.seed == new.seed) else { continue };
-        let both = all(old.counts).into_iter().zip(all(new.counts));
-        let changed: Vec<_> = both
-            .filter(|((_, old), (_, new))| old != new)
-            .map(|((name, old), (_, new))| format!("{name} {old} -> {new}"))
-            .collect();
-        if !changed.is_empty() {
-            found.push(format!("{}, seed {}: {}", after.name, new.seed, changed.join(", ")));
-        }
-    }
-    found
 }
 
 /// The latency that a result has exactly. A simulation is what its settings and its seed make it. Of what guests measure,

@@ -276,8 +276,43 @@ function runningSum(differences) {
 
 // ---- What the user chose, as text after the # of the address -----------------------------------
 
-/** So many of the experiments that ran last are chosen at first. */
+/** So many of the experiments that ran last are chosen at first: the worst of them. */
 const SERIES_DEFAULT = 7;
+
+/** The experiments that ran last; all, if nobody knows. */
+function latestOf({ latest, experiments }) {
+  const ids = new Set(latest?.length ? latest : experiments.map(({ id }) => id));
+  return experiments.filter(({ id }) => ids.has(id));
+}
+
+/**
+ * Those that are chosen at first, in the order of the table: the worst by the largest latency. The worst seed of
+ * each experiment comes before the second worst of any.
+ */
+function worst(report, metric) {
+  const latest = latestOf(report);
+  if (latest.length <= SERIES_DEFAULT) return latest.map(({ id }) => id);
+  const max = (experiment) => figure(experiment, metric, "max") ?? -Infinity;
+  // Sorting keeps the order of equals.
+  const worse = (a, b) => (max(a) === max(b) ? 0 : max(b) - max(a));
+  const groups = groupBy(latest, ({ id, group }) => (group === undefined ? `= ${id}` : `+ ${group}`));
+  const ranked = [...groups.values()].flatMap((runs) => runs.sort(worse).map((run, rank) => ({ run, rank })));
+  const hasNone = ({ run }) => Number(figure(run, metric, "max") === null);
+  ranked.sort((a, b) => hasNone(a) - hasNone(b) || a.rank - b.rank || worse(a.run, b.run));
+  const wanted = new Set(ranked.slice(0, SERIES_DEFAULT).map(({ run }) => run.id));
+  return latest.map(({ id }) => id).filter((id) => wanted.has(id));
+}
+
+/** That what is chosen is the worst of more, and of how many; nothing if something else is chosen. */
+function worstText(report, { chosen, metric }) {
+  const latest = latestOf(report);
+  const ids = chosen.filter((id) => id !== null);
+  const wanted = worst(report, metric);
+  if (latest.length <= ids.length || ids.length !== wanted.length || !wanted.every((id) => ids.includes(id))) return "";
+  const isOneGroup = latest.every(({ group }) => group !== undefined && group === latest[0].group);
+  const label = report.metrics.find(({ key }) => key === metric)?.label ?? metric;
+  return `${count(ids.length)} of ${count(latest.length)} ${isOneGroup ? "seeds" : "experiments"}: the worst, by the largest ${label.toLowerCase()}.`;
+}
 
 /** The state of a page that was opened without one. */
 function initialState(report) {
@@ -285,10 +320,9 @@ function initialState(report) {
   const used = metrics.filter(({ key }) => experiments.some((e) => e.metrics[key]?.count > 0));
   const main = ["gateway_latency", "network_latency", "round_trip", "delivery", "reception"];
   const metric = main.map((name) => used.find(({ key }) => key === name)).find(Boolean) ?? used[0] ?? metrics[0];
-  const latest = report.latest?.length ? report.latest : experiments.map(({ id }) => id);
   return {
     // One place per series: an experiment keeps its colour while others come and go.
-    chosen: latest.slice(0, SERIES_DEFAULT),
+    chosen: worst(report, metric.key),
     metric: metric.key,
     view: "profile",
     scale: "log",
@@ -324,6 +358,7 @@ function stateFromHash(hash, report) {
     if (allowed.includes(parts.get(name))) state[name] = parts.get(name);
   };
   pick("metric", report.metrics.map(({ key }) => key));
+  state.chosen = worst(report, state.metric);
   pick("view", ["profile", "histogram"]);
   pick("scale", ["log", "linear"]);
   const axes = axesOf(report.experiments);
@@ -734,7 +769,11 @@ function startPage() {
   function buildControls() {
     const used = report.metrics.filter(({ key }) => report.experiments.some((e) => e.metrics[key]?.count > 0));
     $("metric").replaceChildren(...used.map(({ key, label }) => h("option", { value: key }, label)));
-    $("metric").onchange = (event) => change({ metric: event.target.value });
+    $("metric").onchange = ({ target }) => {
+      // Of another metric others are the worst.
+      const isWorst = worstText(report, state) !== "";
+      change({ metric: target.value, ...(isWorst ? { chosen: worst(report, target.value) } : {}) });
+    };
     for (const name of ["view", "scale"]) {
       for (const input of document.getElementsByName(name)) {
         input.onchange = () => change({ [name]: input.value });
@@ -1150,6 +1189,8 @@ function startPage() {
     if (chosen().length === 0) hints.push("Choose experiments in the table to compare their latency profiles.");
     else if (shown.length < chosen().length - missing.length) hints.push("Some of the chosen experiments have no frames with this metric.");
     if ((shown.length > LEGEND_MOST || innerWidth < 640) && shown.length > 3 && !state.colour) hints.push("Point at the chart or at a table row to see which curve is which.");
+    const of = worstText(report, state);
+    if (of) hints.push(of);
     $("overlay-hint").textContent = hints.join(" ");
     $("export-csv").disabled = $("export-svg").disabled = shown.length === 0;
     hideReadout();
@@ -1310,5 +1351,6 @@ if (typeof module !== "undefined") {
     ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, chosenExactly, columnsOf, count, duration,
     initialState, matches, namesOf, numberOf, numericAxes, percent, plotText, profilePlot, profilesCsv, rampColour, readout,
     runningSum, scheduleParts, sorted, stateFromHash, stateToHash, styleOf, sweepPlot, sweeps, timePlot, toggled, visible,
+    worst, worstText,
   };
 }

@@ -25,6 +25,7 @@ pub(crate) fn three_frames() -> ResultFile {
         conditions: String::new(),
         path: TapPath::CAN_GATEWAY.name().into(),
         seed: u64::MAX,
+        random: false,
         axes: BTreeMap::new(),
         config: String::new(),
         inputs: Vec::new(),

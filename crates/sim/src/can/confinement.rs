@@ -50,6 +50,7 @@ impl Can {
         let bus = &mut self.buses[controller_ref.bus as usize];
         let watches_from = bus.config.restart.map(|restart| flagged_at + restart);
         controller_ref.bus_off = Some(BusOff { watches_from, sequences: 0, generation: 0 });
+        controller_ref.bus_offs += 1;
         bus.off += 1;
         bus.statistics.bus_offs += 1;
         if let Some(at) = watches_from {
@@ -216,5 +217,6 @@ mod tests {
         ];
         assert_eq!(bench.outcomes_us(), expected);
         assert_eq!((bench.can.waiting(deaf), bench.statistics().bus_offs), (1, 1));
+        assert_eq!(bench.can.bus_offs(deaf), 1);
     }
 }

@@ -28,6 +28,8 @@ pub(super) struct Controller {
     pub(super) sending: Option<Sending<Slot>>,
     pub(super) errors: ErrorCounters,
     pub(super) bus_off: Option<BusOff>,
+    /// How often it went bus-off.
+    pub(super) bus_offs: u64,
     /// It was error-passive when it sent the last frame: it sends no other before this time.
     pub(super) suspended_until: Time,
     /// The driver has yet to load the next frame.
@@ -46,6 +48,7 @@ impl Controller {
             sending: None,
             errors: ErrorCounters::default(),
             bus_off: None,
+            bus_offs: 0,
             suspended_until: Time::ZERO,
             is_reloading: false,
             reload: config.reload,

@@ -248,6 +248,12 @@ impl Can {
         self.controller(controller).state()
     }
 
+    /// How often a controller went bus-off.
+    #[must_use]
+    pub fn bus_offs(&self, controller: ControllerId) -> u64 {
+        self.controller(controller).bus_offs
+    }
+
     /// The transmit error counter and the receive error counter of a controller.
     #[must_use]
     pub fn error_counters(&self, controller: ControllerId) -> ErrorCounters {

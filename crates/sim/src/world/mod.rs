@@ -314,6 +314,19 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         self.media.can.state(self.senders[sender.0 as usize].controller)
     }
 
+    /// How often a sender's controller went bus-off.
+    #[must_use]
+    pub fn sender_bus_offs(&self, sender: SenderId) -> u64 {
+        self.media.can.bus_offs(self.senders[sender.0 as usize].controller)
+    }
+
+    /// How often the controller of a host on a bus went bus-off; 0 for a virtual interface.
+    #[must_use]
+    pub fn host_bus_offs(&self, host: HostId, port: Port) -> u64 {
+        let port = &self.hosts[host.0 as usize].ports[port.0 as usize];
+        port.controller.map_or(0, |controller| self.media.can.bus_offs(controller))
+    }
+
     /// The time reached.
     #[must_use]
     pub fn now(&self) -> Time {

@@ -50,6 +50,7 @@ pub(super) fn run(
     let counts: BusCounts = simulation.inspect(|world, _| bus_counts(&world.bus_statistics(bus)));
     let row = sections::bus(&ping.bus, &counts, duration_ns);
     result.sections = result.sections.with(&BUSES, vec![row]);
+    result.random = faults.bit_error_rate > 0.0;
     Ok(result)
 }
 

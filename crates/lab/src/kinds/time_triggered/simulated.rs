@@ -4,6 +4,7 @@ use candor_lat::Latencies;
 use candor_sim::tte::{Observer, Record, World};
 use candor_sim::{Random, Time};
 use candor_time::Nanos;
+use candor_tte::{Node, Role, Traffic};
 
 use super::flow::{Flow, Seen};
 use super::{TimeStamping, TimeTriggered};
@@ -44,7 +45,26 @@ pub(super) fn run<'a>(settings: &'a TimeTriggered, run: Run<'a>) -> Result<Resul
     let apart = Latencies::Exact(bench.differences).figures();
     let clocks = CLOCKS.row([apart.into(), network.precision.as_nanos().into()]);
     result.sections = result.sections.with_one(&CLOCKS, clocks);
+    result.random = is_random(settings);
     Ok(result)
+}
+
+/// Whether numbers are drawn: clocks that begin apart or wander, senders without a schedule or with jitter, and time stamps
+/// that are late at random.
+fn is_random(settings: &TimeTriggered) -> bool {
+    let TimeTriggered { network, instrument, .. } = settings;
+    let is_drawn = |node: &Node| {
+        let has_jitter =
+            matches!(&node.role, Role::EndSystem(system) if system.jitter > Nanos::ZERO);
+        has_jitter || node.oscillator.drift_change_ppm > 0
+    };
+    let is_free = |flow: &candor_tte::Flow| {
+        !flow.is_control && !matches!(flow.traffic, Traffic::TimeTriggered { .. })
+    };
+    network.synchronisation.is_some()
+        || network.nodes.iter().any(is_drawn)
+        || network.flows.iter().any(is_free)
+        || instrument.copied_from.is_some() && instrument.copy_jitter > Nanos::ZERO
 }
 
 /// Takes the frames of the flow that is measured, with what the instrument adds.
