@@ -13,8 +13,8 @@ use candor_protocol::report::{BusCount, OnWire, Stamp, StationCount, Wire};
 use candor_protocol::{Report, Tester, meeting};
 use candor_test_bed::datagram::{Endpoint, Kind};
 use candor_test_bed::{
-    BusPlan, Contents, Event, Pace, Plan, RECORD_BYTES, Record, SenderPlan, StationPace,
-    StationPlan, Step,
+    Answer, BusPlan, Contents, Event, MOST_ANSWERS, Pace, Plan, RECORD_BYTES, Record, SenderPlan,
+    StationPace, StationPlan, Step,
 };
 use candor_wire::can::{Frame, socketcan};
 use candor_wire::eth::{Address, LinkSpeed};
@@ -119,12 +119,18 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     let steps = steps.collect::<Result<Vec<_>, Error>>()?;
     let stations: Vec<_> =
         measurement.load.ethernet.map(station).transpose()?.into_iter().collect();
-    let sender = SenderPlan { bus: way.from, pace, first: 0, count: steps.len() as u32 };
-    // A master is in the guest.
-    let senders = Some(sender).filter(|_| measurement.tester != Tester::Master);
+    let sender = match (measurement.tester, partner(measurement)) {
+        (Tester::Master, partner) => partner.map(|it| SenderPlan {
+            bus: way.from,
+            pace: Pace::Answer(it),
+            first: 0,
+            count: 0,
+        }),
+        _ => Some(SenderPlan { bus: way.from, pace, first: 0, count: steps.len() as u32 }),
+    };
     let bytes = candor_test_bed::write(&Contents {
         buses: &buses,
-        senders: senders.as_slice(),
+        senders: sender.as_slice(),
         seed: *seed,
         stations: &stations,
         steps: &steps,
@@ -132,6 +138,15 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     // As the library will read it.
     Plan::read(&bytes).map_err(|error| Error::Other(format!("{error}; please report it")))?;
     Ok(bytes)
+}
+
+/// What is answered outside, if nobody in the guest answers its master.
+fn partner(measurement: &Measurement) -> Option<Answer> {
+    let is_it = measurement.tester == Tester::Master && measurement.gateway == order::Gateway::None;
+    match measurement.traffic.can_ids[..] {
+        [request, answer] if is_it => Some(Answer { request, answer }),
+        _ => None,
+    }
 }
 
 /// The bit rates of the buses, by number.
@@ -204,6 +219,7 @@ pub(crate) fn add_to(
         seen.take(record, &timings(measurement))?;
     }
     refuse_empty_buses(&seen.wire.buses, measurement)?;
+    refuse_unanswered(seen.unanswered)?;
     seen.put_into(report, measurement);
     Ok(())
 }
@@ -224,6 +240,17 @@ fn refuse_empty_buses(buses: &[BusCount], measurement: &Measurement) -> Result<(
         }
     };
     Err(Error::Other(format!("no frame passed on a bus: {reason}")))
+}
+
+/// A partner that could not answer was the limit, and not the guest.
+fn refuse_unanswered(count: u64) -> Result<(), Error> {
+    match count {
+        0 => Ok(()),
+        count => Err(Error::Other(format!(
+            "the partner outside of the guest did not answer {count} of the requests: {MOST_ANSWERS} answers waited for \
+             the bus, which requests filled; use a longer ping.period, or paced = false"
+        ))),
+    }
 }
 
 /// A frame that got through.
@@ -249,6 +276,8 @@ struct Seen {
     passed: Vec<Passed>,
     wire: Wire,
     overruns: BTreeMap<u8, u64>,
+    /// Requests that a partner outside did not answer: too many answers waited for the bus.
+    unanswered: u64,
     /// When controllers of the guest were bus-off: from, to and on which bus.
     off: Vec<(u64, u64, u8)>,
     round_trips_ns: Vec<u64>,
@@ -270,6 +299,7 @@ impl Seen {
                 self.passed.push(Passed { bus, is_guest, frame, number, on_wire, ended_ns });
             }
             Event::OtherBitrate(rate) => return Err(other_bitrate(bus, rate, timings)),
+            Event::Overrun(count) if !is_guest => self.unanswered += count,
             Event::Overrun(count) => *self.overruns.entry(record.node).or_default() += count,
             Event::Statistics(it) => {
                 if it.last_ns > 0 {
@@ -456,6 +486,11 @@ mod tests {
         let ping = Measurement { tester: Tester::Master, ..measurement(pace, Gateway::Slave) };
         let bytes = plan(&ping).unwrap();
         assert_eq!(Plan::read(&bytes).unwrap().senders().count(), 0);
+        // Or only its partner is outside.
+        let bytes = plan(&Measurement { gateway: Gateway::None, ..ping }).unwrap();
+        let answer = Answer { request: 0x123, answer: 0x456 };
+        let partner = SenderPlan { bus: SOURCE, pace: Pace::Answer(answer), first: 0, count: 0 };
+        assert_eq!(Plan::read(&bytes).unwrap().senders().collect::<Vec<_>>(), [partner]);
         let mut impossible = measurement(FLOOD, Gateway::Kernel);
         impossible.traffic.length = 9;
         let reason = plan(&impossible).unwrap_err().to_string();
@@ -594,6 +629,16 @@ mod tests {
                 None => assert_eq!(reason, None),
             }
         }
+    }
+
+    #[test]
+    fn a_partner_that_could_not_answer_is_refused() {
+        let mut records = records();
+        records.insert(9, Record { is_guest: false, ..other(SOURCE, Event::Overrun(2)) });
+        let order = measurement(FLOOD, Gateway::None);
+        let error = add_to(&mut Report::default(), &order, &bytes(&records)).unwrap_err();
+        let says = "the partner outside of the guest did not answer 2 of the requests: 64 answers";
+        assert!(error.to_string().starts_with(says), "{error}");
     }
 
     #[test]

@@ -146,6 +146,76 @@ fn round_trips_take_what_both_frames_take_and_some_more() {
     }
 }
 
+/// What a partner outside answers takes both frames, the intermission between them, and the time of the master alone.
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_partner_outside_answers_at_once() {
+    const COUNT: u64 = 300;
+    for kernel in kernels() {
+        let [inside, outside] = [Tester::Master, Tester::Outside].map(|it| machine(&kernel, it));
+        for (is_open_loop, period_ns) in [(false, 0), (true, 1_000_000), (true, 300_000)] {
+            let pace = Pace::RoundTrips {
+                period_ns,
+                is_open_loop,
+                timeout_ns: 100_000_000,
+                is_virtual: false,
+            };
+            let mut order = measurement(Gateway::None, pace, COUNT, [1_000_000; 2]);
+            order.tester = Tester::Master;
+            order.wants_frames = false;
+            order.traffic.can_ids = vec![0x77, 0x78];
+            order.settings.gateway_priority = 60;
+            let about = format!("Linux {}, {pace:?}", kernel.release);
+            let report = run(&outside, &order);
+            let times = round_trips(&report, COUNT, &about);
+            // Two frames of 8 bytes without a stuff bit: 111 bits each, of which the answer has no intermission, and a
+            // controller has it one bit before its end.
+            let shortest_ns = (111 + 111 - 3 - 1) * 1_000;
+            assert!(times[0] > shortest_ns, "{about}: {times:?}");
+            assert!(times[150] < 2 * 132_000 + 3_000 + 150_000, "{about}: {times:?}");
+            let wire = report.wire.as_ref().unwrap();
+            let frames: Vec<_> = wire.buses.iter().map(|bus| bus.frames).collect();
+            assert_eq!(frames, [2 * COUNT, 0], "{about}");
+            // It wants the bus when the request ends; another request may be more urgent.
+            assert_eq!(wire.source.len() as u64, COUNT, "{about}");
+            let waits = wire.source.iter().map(|it| it.started_ns - it.requested_ns);
+            let (least, most) = (waits.clone().min(), waits.max());
+            assert_eq!(least, Some(3_000), "{about}");
+            assert!(is_open_loop || most == Some(3_000), "{about}: {most:?}");
+            assert_eq!(run(&outside, &order), report, "{about}: again");
+            // A slave in the guest takes time of its own.
+            let slave = Measurement { gateway: Gateway::Slave, ..order };
+            let with_slave = round_trips(&run(&inside, &slave), COUNT, &about);
+            println!(
+                "{about}: from {} us, p50 {} us; with a slave in the guest from {} us, p50 {} us",
+                times[0] / 1_000,
+                times[150] / 1_000,
+                with_slave[0] / 1_000,
+                with_slave[150] / 1_000,
+            );
+            assert!(times[150] + 10_000 < with_slave[150], "{about}: {times:?} {with_slave:?}");
+        }
+    }
+}
+
+/// All round trips, by length, in ns.
+fn round_trips(report: &Report, count: u64, about: &str) -> Vec<u64> {
+    assert_eq!([&report.sent, &report.received].map(|it| it.len() as u64), [count; 2], "{about}");
+    let mut answered = report.received.clone();
+    answered.sort_by_key(|stamp| stamp.number);
+    let mut sent = report.sent.clone();
+    sent.sort_by_key(|stamp| stamp.number);
+    let pairs = sent.iter().zip(&answered);
+    let mut times: Vec<_> = pairs
+        .map(|(sent, answered)| {
+            assert_eq!(sent.number, answered.number, "{about}");
+            answered.time_ns - sent.time_ns
+        })
+        .collect();
+    times.sort_unstable();
+    times
+}
+
 /// A machine with much to do sends its first request late: the tester waits until the master is done.
 #[test]
 #[ignore = "needs QEMU and kernels: see the top of this file"]

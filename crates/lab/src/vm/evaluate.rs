@@ -298,15 +298,18 @@ impl Run<'_> {
 
 /// World and conditions, with the machine as it turned out to be.
 pub(crate) fn conditions(machine: &Machine, settings: &Vm) -> String {
+    let buses = match machine.bus {
+        BusTime::Instant => "instant buses, tester inside",
+        BusTime::Timed => "timed buses, tester outside",
+    };
+    conditions_with(machine, settings, buses)
+}
+
+/// The same with other words for who is where.
+pub(crate) fn conditions_with(machine: &Machine, settings: &Vm, buses: &str) -> String {
     let Machine { release, qemu, shift, mips, .. } = machine;
     let package =
         machine.package.as_ref().map_or(String::new(), |package| format!(" (package {package})"));
-    let buses = match (machine.bus, &settings.gateway) {
-        // The description says where master and slave are.
-        (_, Gateway::Slave) => "master and slave inside",
-        (BusTime::Instant, _) => "instant buses, tester inside",
-        (BusTime::Timed, _) => "timed buses, tester outside",
-    };
     format!(
         "Linux {release}{package}, QEMU {qemu}, instruction time, shift {shift} ({mips} MIPS), {buses}: \
          path lengths, not a forecast for a board; {}",

@@ -25,7 +25,8 @@ pub enum Tester {
     /// Outside of the guest, on buses that take their time to the bit.
     Outside,
     /// The master of round trips, a program of the guest: its controller and that of the slave are on one bus, which takes
-    /// its time to the bit.
+    /// its time to the bit. With [`Gateway::None`] a partner outside of the guest answers; the machine is then that of
+    /// [`Tester::Outside`], so that no other controller of the guest is on that bus.
     Master,
 }
 
@@ -199,7 +200,8 @@ pub struct BusTiming {
 /// What passes frames on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Gateway {
-    /// Nothing: the tester receives on the source bus (on `can2`), which measures the tester.
+    /// Nothing: the tester receives on the source bus (on `can2`), which measures the tester. A master is answered outside
+    /// of the guest.
     None,
     /// The kernel's can-gw, programmed over netlink.
     Kernel,
