@@ -6,7 +6,8 @@
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
 use candor_protocol::order::{
-    BusFaults, BusTiming, Datagrams, EthernetLoad, Gateway, Measurement, Pace, Tester, Traffic,
+    BusFaults, BusTiming, Datagrams, EthernetLoad, Gateway, Measurement, Offer, Pace, Tester,
+    Traffic,
 };
 use candor_protocol::report::{OnWire, Stamp};
 use candor_protocol::{Order, Report, interface};
@@ -277,6 +278,53 @@ fn the_same_order_gives_the_same_nanoseconds_on_the_wire() {
             first[2].received, first[2].monitored,
             "without a gateway the tester hears itself"
         );
+    }
+}
+
+/// Three senders with several identifiers: those that want the bus at the same instant get through by identifier.
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn several_senders_share_the_source_bus() {
+    const COUNT: u64 = 300;
+    const PERIOD_NS: u64 = 1_000_000;
+    let offer = |number: u64| Offer {
+        sender: (number % 3) as u8,
+        // All three at once; the last one is the most urgent.
+        at_ns: number / 3 * PERIOD_NS,
+        can_id: 0x300 - (number % 3 * 0x100) as u32 + (number / 3 % 2) as u32,
+        data: [&(number as u16).to_be_bytes()[..], &[0xA7; 6]].concat(),
+    };
+    for kernel in kernels() {
+        let machine = machine(&kernel, Tester::Outside);
+        let pace = Pace::Offered { lasts_ns: COUNT / 3 * PERIOD_NS };
+        let mut order = measurement(Gateway::Kernel, pace, COUNT, [1_000_000; 2]);
+        order.offers = (0..COUNT).map(offer).collect();
+        let report = run(&machine, &order);
+        let about = format!("Linux {}", kernel.release);
+        let counts = [&report.sent, &report.monitored, &report.received].map(Vec::len);
+        assert_eq!(counts, [COUNT as usize; 3], "{about}");
+        // By number, at the instants that were wanted.
+        let first_ns = report.due[0];
+        for ((number, sent), due) in (0..).zip(&report.sent).zip(&report.due) {
+            let wanted_ns = first_ns + number / 3 * PERIOD_NS;
+            assert_eq!(
+                (u64::from(sent.number), sent.time_ns, *due),
+                (number, wanted_ns, wanted_ns)
+            );
+        }
+        // On the bus and behind the gateway by identifier.
+        for stamps in [&report.monitored, &report.received] {
+            let numbers: Vec<_> = stamps.iter().map(|it| u64::from(it.number)).collect();
+            let expected: Vec<_> = (0..COUNT).map(|it| it / 3 * 3 + 2 - it % 3).collect();
+            assert_eq!(numbers, expected, "{about}");
+        }
+        let wire = report.wire.as_ref().unwrap();
+        for round in wire.source.chunks(3) {
+            assert_eq!(round[2].started_ns, round[2].requested_ns, "{about}");
+            assert!(round[1].started_ns > round[2].started_ns + 100_000, "{about}");
+            assert!(round[0].started_ns > round[1].started_ns + 100_000, "{about}");
+        }
+        assert_eq!(run(&machine, &order), report, "{about}: again");
     }
 }
 
