@@ -94,15 +94,15 @@ impl Messages {
         message.record(record.taps, record.transmission_ns, counts);
     }
 
-    /// A numbered frame has ended, with the taps of its first copy that arrived, if one did.
+    /// A frame of this sender with this identifier has ended, with the taps of its first copy that arrived, if one did.
     pub(crate) fn note_frame(
         &mut self,
-        can_id: u32,
+        (sender, can_id): (u32, u32),
         has_arrived: bool,
         taps: &Taps,
         transmission_ns: u64,
     ) {
-        let Some(message) = self.find(0, can_id) else { return };
+        let Some(message) = self.find(sender, can_id) else { return };
         message.sent += 1;
         message.received += u64::from(has_arrived);
         message.record(taps, transmission_ns, |_| true);

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use candor_network::{Message, Payload};
+use candor_network::{Message, Node, Payload};
 use candor_sim::{Random, Release, Source, Stuffing, Time};
 use candor_time::Nanos;
 use candor_wire::can::Frame;
@@ -96,10 +96,54 @@ pub(crate) fn share(nodes: &mut [Periodic], count: u64) {
     }
 }
 
+/// A frame that one of several senders wants to send, and when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Offered {
+    /// Which of the network's nodes.
+    pub(crate) sender: u32,
+    pub(crate) at: Time,
+    /// Its number is in the first two bytes of its data.
+    pub(crate) frame: Frame,
+}
+
+/// What `sim` offers of periodic traffic with the same seed, at the same instants: by time, of equal times by node. The number
+/// of each frame among all replaces the first two bytes of its data; a frame with fewer is left out.
+pub(crate) fn offered(nodes: &[Node], seed: u64, count: u64) -> Vec<Offered> {
+    let mut sources: Vec<_> =
+        (0_u64..).zip(nodes).map(|(stream, node)| Periodic::of_node(node, seed, stream)).collect();
+    share(&mut sources, count);
+    let mut all: Vec<_> = (0..)
+        .zip(sources)
+        .flat_map(|(sender, mut source)| {
+            std::iter::from_fn(move || source.next()).map(move |it| (sender, it))
+        })
+        .collect();
+    all.sort_by_key(|(sender, release)| (release.at, *sender));
+    let number = |(number, (sender, release)): (u64, (u32, Release))| {
+        let frame = numbered(&release.frame, number)?;
+        Some(Offered { sender, at: release.at, frame })
+    };
+    (0..).zip(all).filter_map(number).collect()
+}
+
+/// The same frame with a number in the first two bytes of its data; `None` if it has fewer.
+pub(crate) fn numbered(frame: &Frame, number: u64) -> Option<Frame> {
+    let mut data = [0; 64];
+    let data = &mut data[..frame.data().len()];
+    data.copy_from_slice(frame.data());
+    *data.first_chunk_mut()? = (number as u16).to_be_bytes();
+    Frame::from_parts(frame.can_id(), data, frame.is_fd().then(|| frame.fd_flags())).ok()
+}
+
 /// No frame of periodic traffic is released later, after 292 years: what is added to its time never overflows.
 const LAST_RELEASE_NS: u64 = i64::MAX as u64;
 
 impl Periodic {
+    /// The messages of a node, whose random numbers are of this stream of the seed. Sends nothing until it has its [`share`].
+    pub(crate) fn of_node(node: &Node, seed: u64, stream: u64) -> Self {
+        Self::new(node.messages.clone(), Random::new(seed, (4 << 32) + stream))
+    }
+
     /// Sends nothing until it has its [`share`].
     pub(crate) fn new(messages: Vec<Message>, mut random: Random) -> Self {
         let mut due = BinaryHeap::new();

@@ -13,8 +13,8 @@ use candor_protocol::report::{BusCount, OnWire, Stamp, StationCount, Wire};
 use candor_protocol::{Report, Tester, meeting};
 use candor_test_bed::datagram::{Endpoint, Kind};
 use candor_test_bed::{
-    BusPlan, Contents, Event, Pace, Plan, RECORD_BYTES, Record, SenderPlan, StationPace,
-    StationPlan, Step,
+    Answer, BusPlan, Contents, Event, MOST_ANSWERS, MOST_SENDERS, Pace, Plan, RECORD_BYTES, Record,
+    SenderPlan, StationPace, StationPlan, Step,
 };
 use candor_wire::can::{Frame, socketcan};
 use candor_wire::eth::{Address, LinkSpeed};
@@ -93,15 +93,38 @@ pub(crate) fn options(
 /// The traffic cannot be: reason and remedy.
 pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     let refused = |reason: String| Error::Other(format!("traffic: {reason}"));
-    let Measurement { traffic, seed, .. } = measurement;
     let (timings, way) = (timings(measurement), Way::of(measurement));
-    let departures =
-        Departures::new(traffic, timings[usize::from(way.from)], *seed).map_err(refused)?;
     let buses = timings.iter().zip(measurement.faults).map(|(bus, faults)| {
         let bit_error_rate = faults.bit_error_rate.clamp(0.0, 1.0);
         bus.timing().map(|timing| BusPlan { timing, bit_error_rate })
     });
     let buses = buses.collect::<Result<Vec<_>, _>>().map_err(refused)?;
+    let (senders, steps) = match (measurement.tester, measurement.traffic.pace) {
+        (Tester::Master, _) => (answering(measurement, &way), Vec::new()),
+        (_, order::Pace::Offered { .. }) => offered(measurement, &way).map_err(refused)?,
+        _ => numbered(measurement, &way, timings[usize::from(way.from)]).map_err(refused)?,
+    };
+    let stations: Vec<_> =
+        measurement.load.ethernet.map(station).transpose()?.into_iter().collect();
+    let bytes = candor_test_bed::write(&Contents {
+        buses: &buses,
+        senders: &senders,
+        seed: measurement.seed,
+        stations: &stations,
+        steps: &steps,
+    });
+    // As the library will read it.
+    Plan::read(&bytes).map_err(|error| Error::Other(format!("{error}; please report it")))?;
+    Ok(bytes)
+}
+
+/// The senders of a plan, and the steps of all of them.
+type Sends = (Vec<SenderPlan>, Vec<Step>);
+
+/// The sender of numbered frames.
+fn numbered(measurement: &Measurement, way: &Way, bus: BusTiming) -> Result<Sends, String> {
+    let Measurement { traffic, seed, .. } = measurement;
+    let departures = Departures::new(traffic, bus, *seed)?;
     let (pace, times) = match (departures, traffic.pace) {
         (Departures::AfterArrival(whiles), order::Pace::OneAtATime { timeout_ns, .. }) => {
             (Pace::AfterArrival { bus: way.to, timeout_ns }, whiles)
@@ -111,27 +134,43 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     let is_timed = pace == Pace::Timed;
     let steps = (0..).zip(times).map(|(number, at_ns)| {
         let lead_ns = if is_timed || number == 0 { LEAD_NS } else { 0 };
-        Ok(Step {
-            at_ns: at_ns.saturating_add(lead_ns),
-            frame: frame(traffic, number).map_err(refused)?,
-        })
+        Ok(Step { at_ns: at_ns.saturating_add(lead_ns), frame: frame(traffic, number)? })
     });
-    let steps = steps.collect::<Result<Vec<_>, Error>>()?;
-    let stations: Vec<_> =
-        measurement.load.ethernet.map(station).transpose()?.into_iter().collect();
+    let steps = steps.collect::<Result<Vec<_>, String>>()?;
     let sender = SenderPlan { bus: way.from, pace, first: 0, count: steps.len() as u32 };
-    // A master is in the guest.
-    let senders = Some(sender).filter(|_| measurement.tester != Tester::Master);
-    let bytes = candor_test_bed::write(&Contents {
-        buses: &buses,
-        senders: senders.as_slice(),
-        seed: *seed,
-        stations: &stations,
-        steps: &steps,
-    });
-    // As the library will read it.
-    Plan::read(&bytes).map_err(|error| Error::Other(format!("{error}; please report it")))?;
-    Ok(bytes)
+    Ok((vec![sender], steps))
+}
+
+/// The senders of offers.
+fn offered(measurement: &Measurement, way: &Way) -> Result<Sends, String> {
+    let offers = &measurement.offers;
+    let count = offers.iter().map(|it| it.sender + 1).max().unwrap_or(0);
+    if usize::from(count) > MOST_SENDERS {
+        return Err(format!("there are {count} senders; {MOST_SENDERS} can be outside of a guest"));
+    }
+    let (mut senders, mut steps) = (Vec::new(), Vec::with_capacity(offers.len()));
+    for sender in 0..count {
+        let first = steps.len() as u32;
+        for offer in offers.iter().filter(|it| it.sender == sender) {
+            let frame = Frame::from_parts(offer.can_id, &offer.data, None)
+                .map_err(|error| format!("sender {sender}: {error}; send classical data frames"))?;
+            steps.push(Step { at_ns: offer.at_ns.saturating_add(LEAD_NS), frame });
+        }
+        let count = steps.len() as u32 - first;
+        senders.push(SenderPlan { bus: way.from, pace: Pace::Timed, first, count });
+    }
+    Ok((senders, steps))
+}
+
+/// A partner outside, if nobody in the guest answers its master.
+fn answering(measurement: &Measurement, way: &Way) -> Vec<SenderPlan> {
+    match (&measurement.gateway, &measurement.traffic.can_ids[..]) {
+        (order::Gateway::None, &[request, answer]) => {
+            let pace = Pace::Answer(Answer { request, answer });
+            vec![SenderPlan { bus: way.from, pace, first: 0, count: 0 }]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// The bit rates of the buses, by number.
@@ -204,6 +243,7 @@ pub(crate) fn add_to(
         seen.take(record, &timings(measurement))?;
     }
     refuse_empty_buses(&seen.wire.buses, measurement)?;
+    refuse_unanswered(seen.unanswered)?;
     seen.put_into(report, measurement);
     Ok(())
 }
@@ -224,6 +264,17 @@ fn refuse_empty_buses(buses: &[BusCount], measurement: &Measurement) -> Result<(
         }
     };
     Err(Error::Other(format!("no frame passed on a bus: {reason}")))
+}
+
+/// A partner that could not answer was the limit, and not the guest.
+fn refuse_unanswered(count: u64) -> Result<(), Error> {
+    match count {
+        0 => Ok(()),
+        count => Err(Error::Other(format!(
+            "the partner outside of the guest did not answer {count} of the requests: {MOST_ANSWERS} answers waited for \
+             the bus, which requests filled; use a longer ping.period, or paced = false"
+        ))),
+    }
 }
 
 /// A frame that got through.
@@ -249,6 +300,8 @@ struct Seen {
     passed: Vec<Passed>,
     wire: Wire,
     overruns: BTreeMap<u8, u64>,
+    /// Requests that a partner outside did not answer: too many answers waited for the bus.
+    unanswered: u64,
     /// When controllers of the guest were bus-off: from, to and on which bus.
     off: Vec<(u64, u64, u8)>,
     round_trips_ns: Vec<u64>,
@@ -270,6 +323,7 @@ impl Seen {
                 self.passed.push(Passed { bus, is_guest, frame, number, on_wire, ended_ns });
             }
             Event::OtherBitrate(rate) => return Err(other_bitrate(bus, rate, timings)),
+            Event::Overrun(count) if !is_guest => self.unanswered += count,
             Event::Overrun(count) => *self.overruns.entry(record.node).or_default() += count,
             Event::Statistics(it) => {
                 if it.last_ns > 0 {
@@ -337,17 +391,17 @@ impl Seen {
             let is_sent = (it.bus, it.is_guest) == (from, false);
             !is_sent || seen.insert((it.number, it.on_wire.requested_ns))
         });
-        self.wire.source = self.on(from, false).map(|it| it.on_wire).collect();
+        self.wire.source = by_number(self.on(from, false)).iter().map(|it| it.on_wire).collect();
         self.wire.target = self.on(to, by_guest).map(|it| it.on_wire).collect();
         report.totals.duration_ns = self.busy.map_or(0, |(first_ns, last_ns)| last_ns - first_ns);
         // Drivers of Linux count interrupts, several frames of which may be lost.
         report.totals.overflow_of_controller = self.overruns.values().sum();
         // A master knows itself what it has sent and received.
         if measurement.tester != Tester::Master {
-            let (sent, received) = (|| self.on(from, false), || self.on(to, by_guest));
-            report.due = sent().map(|it| it.on_wire.requested_ns).collect();
-            report.sent = sent().map(|it| it.stamp(it.on_wire.requested_ns)).collect();
-            report.monitored = sent().map(|it| it.stamp(it.ended_ns)).collect();
+            let (sent, received) = (by_number(self.on(from, false)), || self.on(to, by_guest));
+            report.due = sent.iter().map(|it| it.on_wire.requested_ns).collect();
+            report.sent = sent.iter().map(|it| it.stamp(it.on_wire.requested_ns)).collect();
+            report.monitored = self.on(from, false).map(|it| it.stamp(it.ended_ns)).collect();
             report.received = received().map(|it| it.stamp(it.ended_ns)).collect();
             report.frames = received().map(|it| encoded(&it.frame)).collect();
         }
@@ -357,6 +411,21 @@ impl Seen {
         report.totals.ping_replies = self.wire.station.as_ref().map_or(0, |it| it.answers);
         report.wire = Some(self.wire);
     }
+}
+
+/// Frames in the order of their numbers, which come back after 65,536: several senders get their frames through in the order of
+/// their identifiers.
+fn by_number<'a>(frames: impl Iterator<Item = &'a Passed>) -> Vec<&'a Passed> {
+    let mut rounds: BTreeMap<u16, u64> = BTreeMap::new();
+    let mut placed: Vec<_> = frames
+        .map(|it| {
+            let round = rounds.entry(it.number).or_default();
+            *round += 1;
+            ((*round, it.number), it)
+        })
+        .collect();
+    placed.sort_by_key(|&(place, _)| place);
+    placed.into_iter().map(|(_, it)| it).collect()
 }
 
 /// The bytes of a frame, as the kernel has them.
@@ -387,7 +456,7 @@ const _: () = {
 mod tests {
     use candor_engine::Table;
     use candor_hardware::bus::Statistics;
-    use candor_protocol::order::{Gateway, Traffic};
+    use candor_protocol::order::{Gateway, Offer, Traffic};
 
     use super::*;
 
@@ -441,7 +510,9 @@ mod tests {
                     assert!((LEAD_NS + 10..=LEAD_NS + 20).contains(&times[0]), "{times:?}");
                     assert!(times[1..].iter().all(|at| (10..=20).contains(at)), "{times:?}");
                 }
-                order::Pace::OpenLoop { .. } | order::Pace::RoundTrips { .. } => {
+                order::Pace::OpenLoop { .. }
+                | order::Pace::RoundTrips { .. }
+                | order::Pace::Offered { .. } => {
                     panic!("no such pace is in the list")
                 }
             }
@@ -456,10 +527,61 @@ mod tests {
         let ping = Measurement { tester: Tester::Master, ..measurement(pace, Gateway::Slave) };
         let bytes = plan(&ping).unwrap();
         assert_eq!(Plan::read(&bytes).unwrap().senders().count(), 0);
+        // Or only its partner is outside.
+        let bytes = plan(&Measurement { gateway: Gateway::None, ..ping }).unwrap();
+        let answer = Answer { request: 0x123, answer: 0x456 };
+        let partner = SenderPlan { bus: SOURCE, pace: Pace::Answer(answer), first: 0, count: 0 };
+        assert_eq!(Plan::read(&bytes).unwrap().senders().collect::<Vec<_>>(), [partner]);
         let mut impossible = measurement(FLOOD, Gateway::Kernel);
         impossible.traffic.length = 9;
         let reason = plan(&impossible).unwrap_err().to_string();
         assert!(reason.starts_with("traffic: the identifiers, the length"), "{reason}");
+    }
+
+    #[test]
+    fn each_sender_of_offers_has_its_frames() {
+        let offer = |(number, &(sender, can_id)): (u8, &(u8, u32))| Offer {
+            sender,
+            at_ns: u64::from(number) * 500,
+            can_id,
+            data: vec![0, number, 7],
+        };
+        let of = [(1, 0x20), (0, 0x10), (1, 0x21), (1, 0x20)];
+        let mut measurement =
+            measurement(order::Pace::Offered { lasts_ns: 1_500 }, Gateway::Kernel);
+        measurement.offers = (0..).zip(&of).map(offer).collect();
+        let bytes = plan(&measurement).unwrap();
+        let plan_read = Plan::read(&bytes).unwrap();
+        let sender = |first, count| SenderPlan { bus: SOURCE, pace: Pace::Timed, first, count };
+        assert_eq!(plan_read.senders().collect::<Vec<_>>(), [sender(0, 1), sender(1, 3)]);
+        let steps = (0..4).filter_map(|step| plan_read.step(step));
+        let steps: Vec<_> = steps.map(|it| (it.at_ns - LEAD_NS, it.frame.to_string())).collect();
+        let expected =
+            [(500, "010#000107"), (0, "020#000007"), (1_000, "021#000207"), (1_500, "020#000307")];
+        assert!(steps.iter().map(|(at, frame)| (*at, frame.as_str())).eq(expected), "{steps:?}");
+        assert!(matches!(
+            candor_protocol::Order::Measure(Box::new(measurement.clone())).for_guest(),
+            candor_protocol::Order::Measure(order) if order.offers.is_empty()
+        ));
+        measurement.offers[0].sender = 8;
+        let reason = plan(&measurement).unwrap_err().to_string();
+        assert!(reason.contains("there are 9 senders; 8 can be"), "{reason}");
+    }
+
+    /// The more urgent frame of another sender gets through first.
+    #[test]
+    fn frames_that_overtake_keep_their_numbers() {
+        let order = measurement(FLOOD, Gateway::None);
+        let mut records = records();
+        records.swap(2, 6);
+        records.retain(|it| it.at_ns != 2_200);
+        let mut report = Report::default();
+        add_to(&mut report, &order, &bytes(&records[1..])).unwrap();
+        let numbers = |stamps: &[Stamp]| stamps.iter().map(|it| it.number).collect::<Vec<_>>();
+        assert_eq!((numbers(&report.sent), numbers(&report.monitored)), (vec![0, 1], vec![1, 0]));
+        assert_eq!(report.due, [890, 1_890]);
+        let starts: Vec<_> = report.wire.unwrap().source.iter().map(|it| it.started_ns).collect();
+        assert_eq!(starts, [900, 1_900]);
     }
 
     /// A frame that passed from 100 ns before `at_ns` on, wanted 10 ns before that.
@@ -594,6 +716,16 @@ mod tests {
                 None => assert_eq!(reason, None),
             }
         }
+    }
+
+    #[test]
+    fn a_partner_that_could_not_answer_is_refused() {
+        let mut records = records();
+        records.insert(9, Record { is_guest: false, ..other(SOURCE, Event::Overrun(2)) });
+        let order = measurement(FLOOD, Gateway::None);
+        let error = add_to(&mut Report::default(), &order, &bytes(&records)).unwrap_err();
+        let says = "the partner outside of the guest did not answer 2 of the requests: 64 answers";
+        assert!(error.to_string().starts_with(says), "{error}");
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Machine {
         watch: &dyn Watch,
     ) -> Result<(Report, bool), Error> {
         let saved = self.saved_state(watch)?;
-        let mut scratch = Scratch::new(&channel::encode(order))?;
+        let mut scratch = Scratch::new(&channel::encode(&order.for_guest()))?;
         let mut command = self.command(&saved.initramfs, &scratch.files());
         let measurement = match order {
             Order::Measure(measurement) => Some(measurement),
@@ -136,6 +136,10 @@ fn limit_s(order: &Order) -> u64 {
                     longest_ns.saturating_add(timeout_ns)
                 }
                 Pace::OpenLoop { longest_ns, .. } => longest_ns.max(frame_ns),
+                // Each takes its time, and then that of those before it.
+                Pace::Offered { lasts_ns } => {
+                    (lasts_ns / traffic.count.max(1)).saturating_add(frame_ns)
+                }
                 Pace::Paced { period_percent } => frame_ns * u64::from(period_percent) / 100,
                 Pace::RoundTrips { period_ns, timeout_ns, .. } => {
                     period_ns.saturating_add(timeout_ns).max(2 * frame_ns)

@@ -6,7 +6,8 @@
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
 use candor_protocol::order::{
-    BusFaults, BusTiming, Datagrams, EthernetLoad, Gateway, Measurement, Pace, Tester, Traffic,
+    BusFaults, BusTiming, Datagrams, EthernetLoad, Gateway, Measurement, Offer, Pace, Tester,
+    Traffic,
 };
 use candor_protocol::report::{OnWire, Stamp};
 use candor_protocol::{Order, Report, interface};
@@ -146,6 +147,76 @@ fn round_trips_take_what_both_frames_take_and_some_more() {
     }
 }
 
+/// What a partner outside answers takes both frames, the intermission between them, and the time of the master alone.
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_partner_outside_answers_at_once() {
+    const COUNT: u64 = 300;
+    for kernel in kernels() {
+        let [inside, outside] = [Tester::Master, Tester::Outside].map(|it| machine(&kernel, it));
+        for (is_open_loop, period_ns) in [(false, 0), (true, 1_000_000), (true, 300_000)] {
+            let pace = Pace::RoundTrips {
+                period_ns,
+                is_open_loop,
+                timeout_ns: 100_000_000,
+                is_virtual: false,
+            };
+            let mut order = measurement(Gateway::None, pace, COUNT, [1_000_000; 2]);
+            order.tester = Tester::Master;
+            order.wants_frames = false;
+            order.traffic.can_ids = vec![0x77, 0x78];
+            order.settings.gateway_priority = 60;
+            let about = format!("Linux {}, {pace:?}", kernel.release);
+            let report = run(&outside, &order);
+            let times = round_trips(&report, COUNT, &about);
+            // Two frames of 8 bytes without a stuff bit: 111 bits each, of which the answer has no intermission, and a
+            // controller has it one bit before its end.
+            let shortest_ns = (111 + 111 - 3 - 1) * 1_000;
+            assert!(times[0] > shortest_ns, "{about}: {times:?}");
+            assert!(times[150] < 2 * 132_000 + 3_000 + 150_000, "{about}: {times:?}");
+            let wire = report.wire.as_ref().unwrap();
+            let frames: Vec<_> = wire.buses.iter().map(|bus| bus.frames).collect();
+            assert_eq!(frames, [2 * COUNT, 0], "{about}");
+            // It wants the bus when the request ends; another request may be more urgent.
+            assert_eq!(wire.source.len() as u64, COUNT, "{about}");
+            let waits = wire.source.iter().map(|it| it.started_ns - it.requested_ns);
+            let (least, most) = (waits.clone().min(), waits.max());
+            assert_eq!(least, Some(3_000), "{about}");
+            assert!(is_open_loop || most == Some(3_000), "{about}: {most:?}");
+            assert_eq!(run(&outside, &order), report, "{about}: again");
+            // A slave in the guest takes time of its own.
+            let slave = Measurement { gateway: Gateway::Slave, ..order };
+            let with_slave = round_trips(&run(&inside, &slave), COUNT, &about);
+            println!(
+                "{about}: from {} us, p50 {} us; with a slave in the guest from {} us, p50 {} us",
+                times[0] / 1_000,
+                times[150] / 1_000,
+                with_slave[0] / 1_000,
+                with_slave[150] / 1_000,
+            );
+            assert!(times[150] + 10_000 < with_slave[150], "{about}: {times:?} {with_slave:?}");
+        }
+    }
+}
+
+/// All round trips, by length, in ns.
+fn round_trips(report: &Report, count: u64, about: &str) -> Vec<u64> {
+    assert_eq!([&report.sent, &report.received].map(|it| it.len() as u64), [count; 2], "{about}");
+    let mut answered = report.received.clone();
+    answered.sort_by_key(|stamp| stamp.number);
+    let mut sent = report.sent.clone();
+    sent.sort_by_key(|stamp| stamp.number);
+    let pairs = sent.iter().zip(&answered);
+    let mut times: Vec<_> = pairs
+        .map(|(sent, answered)| {
+            assert_eq!(sent.number, answered.number, "{about}");
+            answered.time_ns - sent.time_ns
+        })
+        .collect();
+    times.sort_unstable();
+    times
+}
+
 /// A machine with much to do sends its first request late: the tester waits until the master is done.
 #[test]
 #[ignore = "needs QEMU and kernels: see the top of this file"]
@@ -207,6 +278,53 @@ fn the_same_order_gives_the_same_nanoseconds_on_the_wire() {
             first[2].received, first[2].monitored,
             "without a gateway the tester hears itself"
         );
+    }
+}
+
+/// Three senders with several identifiers: those that want the bus at the same instant get through by identifier.
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn several_senders_share_the_source_bus() {
+    const COUNT: u64 = 300;
+    const PERIOD_NS: u64 = 1_000_000;
+    let offer = |number: u64| Offer {
+        sender: (number % 3) as u8,
+        // All three at once; the last one is the most urgent.
+        at_ns: number / 3 * PERIOD_NS,
+        can_id: 0x300 - (number % 3 * 0x100) as u32 + (number / 3 % 2) as u32,
+        data: [&(number as u16).to_be_bytes()[..], &[0xA7; 6]].concat(),
+    };
+    for kernel in kernels() {
+        let machine = machine(&kernel, Tester::Outside);
+        let pace = Pace::Offered { lasts_ns: COUNT / 3 * PERIOD_NS };
+        let mut order = measurement(Gateway::Kernel, pace, COUNT, [1_000_000; 2]);
+        order.offers = (0..COUNT).map(offer).collect();
+        let report = run(&machine, &order);
+        let about = format!("Linux {}", kernel.release);
+        let counts = [&report.sent, &report.monitored, &report.received].map(Vec::len);
+        assert_eq!(counts, [COUNT as usize; 3], "{about}");
+        // By number, at the instants that were wanted.
+        let first_ns = report.due[0];
+        for ((number, sent), due) in (0..).zip(&report.sent).zip(&report.due) {
+            let wanted_ns = first_ns + number / 3 * PERIOD_NS;
+            assert_eq!(
+                (u64::from(sent.number), sent.time_ns, *due),
+                (number, wanted_ns, wanted_ns)
+            );
+        }
+        // On the bus and behind the gateway by identifier.
+        for stamps in [&report.monitored, &report.received] {
+            let numbers: Vec<_> = stamps.iter().map(|it| u64::from(it.number)).collect();
+            let expected: Vec<_> = (0..COUNT).map(|it| it / 3 * 3 + 2 - it % 3).collect();
+            assert_eq!(numbers, expected, "{about}");
+        }
+        let wire = report.wire.as_ref().unwrap();
+        for round in wire.source.chunks(3) {
+            assert_eq!(round[2].started_ns, round[2].requested_ns, "{about}");
+            assert!(round[1].started_ns > round[2].started_ns + 100_000, "{about}");
+            assert!(round[0].started_ns > round[1].started_ns + 100_000, "{about}");
+        }
+        assert_eq!(run(&machine, &order), report, "{about}: again");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Campaigns as files and command lines say them, and everything that is wrong with them.
 
+use candor_protocol::order::{Gateway, Tester};
+
 use super::*;
 use crate::experiment::Testbed;
 use crate::kinds::Ping;
@@ -436,12 +438,22 @@ fn round_trips_are_read_and_what_cannot_be_has_its_place() {
     let [experiment] = &campaign.experiments[..] else { panic!() };
     assert!(experiment.conditions.contains("candor_can, handler hard, on one virtual device"));
     assert!(experiment.inputs.iter().any(|input| input.path.ends_with("candor_can/handle.c")));
+    let campaign = read("ping.partner = 'outside'").unwrap();
+    let [experiment] = &campaign.experiments[..] else { panic!() };
+    assert!(experiment.conditions.contains("its partner outside of the guest, which answers at"));
+    let vm = experiment.vm().unwrap();
+    assert_eq!((vm.machine.tester, &vm.gateway), (Tester::Outside, &Gateway::None));
     for (rest, part) in [
         ("bus.b.bitrate = '1M'", "3:1: error: there are several buses"),
         ("count = 70000", "4:9: error: `count` is 70000, but there can be 65536 requests"),
         ("ping.period = '1s'", "4:15: error: `period` is 1s, but the bus must not be silent"),
         ("ping = { paced = true, period = '0s' }", "error: without a period requests can only"),
         ("ping.length = 9", "4:15: error: "),
+        (
+            "ping = { virtual = true, partner = 'outside' }",
+            "4:36: error: a partner outside of the guest does not see its virtual device",
+        ),
+        ("ping.partner = 'inside'", "4:16: error: "),
         ("vm.tester = 'inside'", "error: round trips have SJA1000 controllers and a tester of"),
         ("gateway.kind = 'kernel'", "error: unknown key `gateway`"),
     ] {
@@ -471,6 +483,8 @@ fn round_trips_have_what_their_world_has() {
     for (testbed, rest, part) in [
         (sim, "ping.virtual = true", "4:16: error: the testbed `sim` has no virtual device"),
         (host, "ping.virtual = true", "4:16: error: the testbed `host` has no virtual device"),
+        (sim, "ping.partner = 'outside'", "4:16: error: the testbed `sim` has no guest that"),
+        (host, "ping.partner = 'outside'", "4:16: error: the testbed `host` has no guest that"),
         (sim, "load.kind = 'cpu'", "error: the testbed `sim` has no load for round trips"),
         (host, "load.kind = 'ethernet'", "error: the testbed `host` has no load for round trips"),
         (host, "bus.can.data_bitrate = '2M'", "error: requests and answers are classical frames"),
@@ -485,6 +499,8 @@ fn round_trips_have_what_their_world_has() {
         (host, "ping.priority=5", true),
         (sim, "ping.priority=5", false),
         (sim, "ping.virtual=false", false),
+        (sim, "ping.partner=\"guest\"", false),
+        ("testbed = 'vm'", "ping.partner=\"outside\"", true),
         (sim, "vm.kernel=\"6.12\"", false),
         (sim, "ping.length=2", true),
     ] {

@@ -48,6 +48,8 @@ pub enum PingWorld {
     Vm {
         /// Whether master and slave are on one virtual device, instead of two controllers on one bus.
         is_virtual: bool,
+        /// Who answers.
+        partner: Partner,
         /// The machine, what passes for its gateway, and how both are set up.
         vm: Box<Vm>,
     },
@@ -56,6 +58,15 @@ pub enum PingWorld {
         /// Their priority of `SCHED_FIFO`; 0 for none.
         priority: u8,
     },
+}
+
+/// Who answers the requests of a master in a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partner {
+    /// A slave in the same guest, with a controller of its own.
+    Guest,
+    /// A node outside of the guest: it wants to send each answer at the instant at which the request ends.
+    Outside,
 }
 
 impl PingWorld {
@@ -80,13 +91,14 @@ pub(super) static KIND: KindEntry = KindEntry {
     tables: &[(TapPath::ROUND_TRIP, columns::columns)],
 };
 
-static KEYS: [Key; 12] = [
+static KEYS: [Key; 13] = [
     Key {
         pattern: "ping.priority",
         uses: |it| runs(it, |testbed| testbed != Testbed::Sim),
         advice: "no experiment measures round trips by programs with a priority; add --testbed vm or --testbed host",
     },
     on_vm("ping.virtual"),
+    on_vm("ping.partner"),
     Key {
         pattern: "ping.*",
         uses: |it| runs(it, |_| true),

@@ -37,7 +37,7 @@ use crate::experiment::{CanGateway, Experiment, Pace, Traffic, Vm};
 use crate::messages::Messages;
 use crate::result::{Counts, Machine, ResultFile, row_of};
 use crate::sections::{self, BUSES, BusCounts, EFFORT, MACHINE, MESSAGES, RULES, STATION};
-use crate::traffic::Numbered;
+use crate::traffic::{Numbered, Offered, offered};
 
 /// A full bus, with the gap behind the last frame, which no longer counts.
 const FULL_PERCENT: f64 = 105.0;
@@ -67,9 +67,7 @@ pub(crate) fn evaluate(
     frames: Option<&mut dyn Write>,
 ) -> Result<ResultFile, Error> {
     let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
-    let Traffic::Numbered { frames: numbered, pace, .. } = &can.traffic else {
-        return Err(reported("the vm testbed sends numbered frames only".into()));
-    };
+    let sent = Sent::of(experiment, can);
     refuse_failures(report).map_err(reported)?;
     let mut journeys = Journeys::new(&report.sent, &report.due).map_err(reported)?;
     journeys.watch(&report.monitored).map_err(reported)?;
@@ -81,7 +79,7 @@ pub(crate) fn evaluate(
     let missing = missing_on_target(can, settings, report);
     refuse_unseen(settings, report, &journeys, missing).map_err(reported)?;
 
-    let run = Run { can, settings, report, numbered, arrived: &arrived };
+    let run = Run { can, settings, report, sent: &sent, arrived: &arrived };
     // Further copies that arrive are of streams of their own.
     let terms = Terms { is_exact: true, copies: Copies::Any, ..Terms::new(experiment.path()) };
     let sight = if report.wire.is_some() { OUTSIDE } else { INSIDE };
@@ -106,7 +104,7 @@ pub(crate) fn evaluate(
         duration_ns: report.totals.duration_ns,
         counts,
         stopped,
-        notes: run.notes(missing, altered, *pace, &buses),
+        notes: run.notes(missing, altered, &buses),
         sections,
         ..builder.finish(experiment, command)?
     })
@@ -150,13 +148,47 @@ fn refuse_unseen(
     }
 }
 
+/// The frames of an experiment, by number.
+enum Sent<'a> {
+    /// Of one sender.
+    Numbered(&'a Numbered, Pace),
+    /// Of several nodes.
+    Offered(Vec<Offered>),
+}
+
+impl<'a> Sent<'a> {
+    fn of(experiment: &Experiment, can: &'a CanGateway) -> Self {
+        match &can.traffic {
+            Traffic::Numbered { frames, pace, .. } => Self::Numbered(frames, *pace),
+            Traffic::Periodic | Traffic::Replay { .. } => {
+                Self::Offered(offered(&can.network.nodes, experiment.seed, experiment.count))
+            }
+        }
+    }
+
+    fn frame(&self, number: u64) -> Option<Frame> {
+        match self {
+            Self::Numbered(frames, _) => frames.frame(number),
+            Self::Offered(all) => all.get(number as usize).map(|it| it.frame),
+        }
+    }
+
+    /// Who sent it.
+    fn sender(&self, number: u64) -> u32 {
+        match self {
+            Self::Numbered(..) => 0,
+            Self::Offered(all) => all.get(number as usize).map_or(0, |it| it.sender),
+        }
+    }
+}
+
 /// A run in a guest, and what it is about.
 struct Run<'a> {
     can: &'a CanGateway,
     settings: &'a Vm,
     report: &'a Report,
     /// The frames that were sent.
-    numbered: &'a Numbered,
+    sent: &'a Sent<'a>,
     /// The frames that the receiver got, in the order of `report.received`.
     arrived: &'a [Frame],
 }
@@ -174,7 +206,7 @@ impl Run<'_> {
         builder: &mut ResultBuilder<'_>,
         messages: &mut Messages,
     ) -> u64 {
-        let Self { can, settings, report, numbered, arrived } = self;
+        let Self { can, settings, report, sent: frames, arrived } = self;
         let mut expected = Expected::new(can, &settings.gateway);
         let passed = if self.is_delivered() { "delivered" } else { "forwarded" };
         let mut altered = 0;
@@ -186,7 +218,7 @@ impl Run<'_> {
         // In the order in which they arrived, for the account.
         let mut arrivals = Vec::with_capacity(report.received.len());
         for journey in &journeys.0 {
-            let sent = numbered.frame(journey.number);
+            let sent = frames.frame(journey.number);
             let fate = sent.zip(journey.monitored).map(|(sent, at_ns)| {
                 let now = Nanos::from_nanos(at_ns);
                 expected.fate(now, &sent)
@@ -196,7 +228,8 @@ impl Run<'_> {
                 let first = journey.arrivals.first();
                 let arrived = first.map(|&arrival| self.arrive(journey.taps(), arrival));
                 let (taps, transmission_ns) = arrived.unwrap_or((journey.taps(), 0));
-                messages.note_frame(sent.can_id(), first.is_some(), &taps, transmission_ns);
+                let sender = (frames.sender(journey.number), sent.can_id());
+                messages.note_frame(sender, first.is_some(), &taps, transmission_ns);
             }
             for (stream, &arrival) in (0..).zip(&journey.arrivals) {
                 let (taps, known_ns) = self.arrive(journey.taps(), arrival);
@@ -254,13 +287,13 @@ impl Run<'_> {
             return wire.buses.iter().map(counts_of).collect();
         }
         let on_source = journeys.0.iter().filter(|journey| journey.monitored.is_some());
-        let on_source = on_source.filter_map(|journey| self.numbered.frame(journey.number));
+        let on_source = on_source.filter_map(|journey| self.sent.frame(journey.number));
         let on_target = if self.is_delivered() { &[][..] } else { self.arrived };
         buses(&self.can.network.buses, on_source, on_target)
     }
 
     /// What makes the figures doubtful.
-    fn notes(&self, missing: u64, altered: u64, pace: Pace, buses: &[BusCounts]) -> Vec<String> {
+    fn notes(&self, missing: u64, altered: u64, buses: &[BusCounts]) -> Vec<String> {
         let mut notes = self.report.notes.clone();
         if missing > 0 {
             notes.push(format!(
@@ -282,7 +315,9 @@ impl Run<'_> {
         let latest_ns = self.report.totals.latest_departure_ns;
         let load = |bus: &BusCounts| bus.load_percent(self.report.totals.duration_ns);
         let source_load = buses.first().map(load);
-        notes.extend(lateness(self.can, self.numbered, pace, source_load, latest_ns));
+        if let Sent::Numbered(numbered, pace) = self.sent {
+            notes.extend(lateness(self.can, numbered, *pace, source_load, latest_ns));
+        }
         let loads = self.can.network.buses.iter().zip(buses.iter().map(load));
         let too_much = loads.filter(|(_, load_percent)| *load_percent > FULL_PERCENT);
         notes.extend(too_much.map(|(bus, load_percent)| {
@@ -298,15 +333,18 @@ impl Run<'_> {
 
 /// World and conditions, with the machine as it turned out to be.
 pub(crate) fn conditions(machine: &Machine, settings: &Vm) -> String {
+    let buses = match machine.bus {
+        BusTime::Instant => "instant buses, tester inside",
+        BusTime::Timed => "timed buses, tester outside",
+    };
+    conditions_with(machine, settings, buses)
+}
+
+/// The same with other words for who is where.
+pub(crate) fn conditions_with(machine: &Machine, settings: &Vm, buses: &str) -> String {
     let Machine { release, qemu, shift, mips, .. } = machine;
     let package =
         machine.package.as_ref().map_or(String::new(), |package| format!(" (package {package})"));
-    let buses = match (machine.bus, &settings.gateway) {
-        // The description says where master and slave are.
-        (_, Gateway::Slave) => "master and slave inside",
-        (BusTime::Instant, _) => "instant buses, tester inside",
-        (BusTime::Timed, _) => "timed buses, tester outside",
-    };
     format!(
         "Linux {release}{package}, QEMU {qemu}, instruction time, shift {shift} ({mips} MIPS), {buses}: \
          path lengths, not a forecast for a board; {}",

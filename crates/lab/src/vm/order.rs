@@ -7,11 +7,13 @@
 //! | one at a time | as such; with a tester inside, to each turnaround comes what a frame would take on both buses |
 //! | open loop | as such |
 //! | half, flood | every 200 % and every 100 % of a frame's time |
+//! | periodic | all frames with their instants, by node: those of the simulation |
 
 use candor_engine::Table;
 use candor_network::Bus;
 use candor_protocol::interface;
-use candor_protocol::order::{BusFaults, BusTiming, Measurement, Pace, Tester, Traffic};
+use candor_protocol::order::{BusFaults, BusTiming, Measurement, Offer, Pace, Tester, Traffic};
+use candor_time::Nanos;
 use candor_wire::can::bits;
 
 use crate::error::Error;
@@ -27,16 +29,72 @@ pub(crate) fn order(
     can: &CanGateway,
     settings: &Vm,
 ) -> Result<Measurement, Error> {
-    let experiment::Traffic::Numbered { frames, pace, timeout } = &can.traffic else {
-        let reason = format!("{}: the vm testbed sends numbered frames only", experiment.name);
-        return Err(Error::Other(reason));
-    };
     let [source, target] = match can.network.buses.as_slice() {
         [only] => [only, only],
         [source, target, ..] => [source, target],
         [] => return Err(Error::Other(format!("{}: no bus is defined", experiment.name))),
     };
-    let pace = match *pace {
+    let (traffic, offers) = match &can.traffic {
+        experiment::Traffic::Numbered { frames, pace, timeout } => {
+            let pace = paced((*pace, *timeout), frames, [source, target], settings);
+            let traffic = Traffic {
+                pace,
+                count: experiment.count,
+                can_ids: frames.can_ids.clone(),
+                length: frames.length as u8,
+                fd_flags: frames.fd_flags,
+                fill: frames.fill,
+            };
+            (traffic, Vec::new())
+        }
+        experiment::Traffic::Periodic => offered(experiment, can),
+        experiment::Traffic::Replay { .. } => {
+            let reason = format!("{}: the vm testbed replays no recording", experiment.name);
+            return Err(Error::Other(reason));
+        }
+    };
+    Ok(Measurement {
+        tester: settings.machine.tester,
+        controller: settings.controller,
+        driver: settings.driver.of_order(),
+        source: timing(source),
+        target: timing(target),
+        faults: faults(settings),
+        gateway: settings.gateway.clone(),
+        rules: can.rules().map_or_else(Table::default, |rules| placed(rules, &can.network.buses)),
+        traffic,
+        offers,
+        load: settings.load,
+        settings: settings.settings.clone(),
+        files: settings.files.clone(),
+        seed: experiment.seed,
+        wants_frames: true,
+        wants_symbols: false,
+    })
+}
+
+/// Periodic messages: what `sim` offers with the same seed.
+fn offered(experiment: &Experiment, can: &CanGateway) -> (Traffic, Vec<Offer>) {
+    let all = crate::traffic::offered(&can.network.nodes, experiment.seed, experiment.count);
+    let offer = |it: &crate::traffic::Offered| Offer {
+        sender: it.sender as u8,
+        at_ns: it.at.as_nanos(),
+        can_id: it.frame.can_id(),
+        data: it.frame.data().into(),
+    };
+    let offers: Vec<_> = all.iter().map(offer).collect();
+    let lasts_ns = offers.last().map_or(0, |it| it.at_ns);
+    (Traffic::new(Pace::Offered { lasts_ns }, offers.len() as u64), offers)
+}
+
+/// When numbered frames are sent.
+fn paced(
+    (pace, timeout): (experiment::Pace, Nanos),
+    frames: &Numbered,
+    [source, target]: [&Bus; 2],
+    settings: &Vm,
+) -> Pace {
+    match pace {
         experiment::Pace::OneAtATime { turnaround: (shortest, longest) } => {
             let on_buses_ns = match settings.machine.tester {
                 Tester::Inside => on_bus_ns(source, frames) + on_bus_ns(target, frames),
@@ -54,31 +112,7 @@ pub(crate) fn order(
         },
         experiment::Pace::Half => Pace::Paced { period_percent: 200 },
         experiment::Pace::Flood => Pace::Paced { period_percent: 100 },
-    };
-    Ok(Measurement {
-        tester: settings.machine.tester,
-        controller: settings.controller,
-        driver: settings.driver.of_order(),
-        source: timing(source),
-        target: timing(target),
-        faults: faults(settings),
-        gateway: settings.gateway.clone(),
-        rules: can.rules().map_or_else(Table::default, |rules| placed(rules, &can.network.buses)),
-        traffic: Traffic {
-            pace,
-            count: experiment.count,
-            can_ids: frames.can_ids.clone(),
-            length: frames.length as u8,
-            fd_flags: frames.fd_flags,
-            fill: frames.fill,
-        },
-        load: settings.load,
-        settings: settings.settings.clone(),
-        files: settings.files.clone(),
-        seed: experiment.seed,
-        wants_frames: true,
-        wants_symbols: false,
-    })
+    }
 }
 
 /// What goes wrong on source and target. Buses that take no time are without errors.

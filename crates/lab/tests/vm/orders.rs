@@ -7,8 +7,15 @@ use candor_lab::Experiment;
 use candor_lab::campaign::{self, Options};
 use candor_lab::experiment::{self, Testbed};
 use candor_lab::result::machine;
-use candor_protocol::order::{Controller, Driver, EthernetLoad, Gateway, Handler, Load, Pace};
+use candor_lab::sections::MESSAGES;
+use candor_lab::simulate;
+use candor_protocol::Report;
+use candor_protocol::order::{
+    Controller, Driver, EthernetLoad, Gateway, Handler, Load, Offer, Pace,
+};
+use candor_protocol::report::Stamp;
 use candor_wire::can::frame::EFF_FLAG;
+use candor_wire::can::{Frame, socketcan};
 
 use crate::by_hand::{Lab, Noting, TWO, experiments, perfect, refused};
 
@@ -124,6 +131,77 @@ fn the_driver_comes_with_the_order_for_the_kernel_of_the_machine() {
     assert_eq!((file.path.as_str(), &file.contents[..]), ("/candor_can.ko", &b"for 6.1"[..]));
 }
 
+/// Periodic traffic with these lines, and a message of each of these nodes.
+fn periodic(lines: &str, nodes: &str) -> String {
+    let message = |(id, node): (u32, char)| {
+        format!("[[traffic.message]]\nid = '{id:#x}'\nnode = '{node}'\nperiod = '1ms'\n")
+    };
+    let messages: String = (1..).zip(nodes.chars()).map(message).collect();
+    TWO.replace("'one-at-a-time'", "'periodic'") + lines + &messages
+}
+
+/// A guest meets the frames of the simulation at their instants, with numbers.
+#[test]
+fn periodic_frames_are_those_of_the_simulation() {
+    let lines = "seed = 5\ntraffic.queue = 'fifo'\ntraffic.nodes.in = ['A', 'B', 'C']\n";
+    let text = periodic(lines, "AABCCC");
+    let lab = Lab::new(|measurement| {
+        let offers = || (0_u16..).zip(&measurement.offers);
+        let stamps = |after_ns: u64| {
+            let stamp =
+                |(number, it): (u16, &Offer)| Stamp { number, time_ns: it.at_ns + after_ns };
+            offers().map(stamp).collect::<Vec<_>>()
+        };
+        let encoded = |(_, it): (u16, &Offer)| {
+            let frame = Frame::from_parts(it.can_id, &it.data, None).unwrap();
+            socketcan::encode(&frame, socketcan::IdOrder::LittleEndian).0[..16].to_vec()
+        };
+        Report {
+            frames: offers().map(encoded).collect(),
+            sent: stamps(0),
+            monitored: stamps(120_000),
+            received: stamps(400_000),
+            ..perfect(measurement)
+        }
+    });
+    let (result, in_guest) = lab.one(&text);
+    let counts = result.counts;
+    assert_eq!((counts.sent, counts.received, counts.lost), (100, 100, 0));
+    // No frame is another one than the rules make of it, and each belongs to its message.
+    assert_eq!(result.notes, [""; 0]);
+    assert_eq!(result.sections.numbers(&MESSAGES, "sent").iter().sum::<f64>(), 100.0);
+    let orders = lab.log.orders.lock().unwrap();
+    let offers = &orders[0].offers;
+    assert_eq!(orders[0].traffic.pace, Pace::Offered { lasts_ns: offers[99].at_ns });
+    assert_eq!(offers[77].data[..2], [0, 77]);
+    let text = text.replace("testbed = 'vm'", "testbed = 'sim'");
+    let text = text.replace("gateway.kind = 'kernel'", "gateway.delay = '0s'");
+    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
+    let mut lines = Vec::new();
+    simulate::run(&campaign.experiments[0], String::new(), Some(&mut lines), &simulate::Unwatched)
+        .unwrap();
+    let lines = String::from_utf8(lines).unwrap();
+    // Number, instant and identifier of each frame.
+    let of = |lines: &mut dyn Iterator<Item = &str>| {
+        let header: Vec<_> = lines.next().unwrap().split(',').collect();
+        let column = |name: &str| header.iter().position(|it| *it == name).unwrap();
+        let columns = [column("number"), column("queued_ns"), column("sent")];
+        let mut rows: Vec<_> = lines
+            .map(|line| {
+                let cells: Vec<_> = line.split(',').collect();
+                let [number, queued, sent] = columns.map(|at| cells[at]);
+                let number: u64 = number.parse().unwrap();
+                (number, queued.to_owned(), sent.split('#').next().unwrap().to_owned())
+            })
+            .collect();
+        rows.sort();
+        rows
+    };
+    let simulated = of(&mut lines.lines());
+    assert_eq!(simulated.len(), 100);
+    assert_eq!(simulated, of(&mut in_guest.iter().map(String::as_str)));
+}
+
 #[test]
 fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
     let chain = "gateway.generate = { hops = 6 }";
@@ -140,8 +218,35 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         (TWO.replace("one-at-a-time", "replay"), &["`log` is missing"]),
         (
             TWO.replace("'one-at-a-time'", "'periodic'")
-                + "traffic.nodes.in = ['A']\n[[traffic.message]]\nid = '0x1'\nnode = 'A'\nperiod = '1ms'",
-            &["numbered frames only", "--testbed sim"],
+                + "traffic.nodes.in = ['A']\nvm.tester = 'inside'\n[[traffic.message]]\nid = '0x1'\nnode = 'A'\nperiod = '1ms'",
+            &["a tester inside sends numbered frames only", "remove what puts the tester inside"],
+        ),
+        (
+            periodic(
+                "traffic.nodes.in = ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I']\n",
+                "ABCDEFGHI",
+            ),
+            &["t.toml:6:16: error: there are 9 nodes, but 8 can be", "traffic.nodes"],
+        ),
+        (
+            periodic("traffic.nodes = { in = ['A'], out = ['B'] }\n", "AB"),
+            &["node `B` is not on the first bus", "--testbed sim"],
+        ),
+        (
+            periodic("traffic.nodes.in = ['A']\n", "AA"),
+            &["node `A` sends the most urgent message first", "queue = \"fifo\""],
+        ),
+        (
+            periodic("traffic.nodes.in = ['A']\n", "A") + "length = 1\n",
+            &["has no room for the number of a frame", "length of 2"],
+        ),
+        (
+            periodic("traffic.nodes.in = ['A']\n", "A") + "fill = 'worst-case'\n",
+            &["a real frame has the stuff bits of its bits"],
+        ),
+        (
+            periodic("traffic.nodes.in = ['A']\n", "A").replace("'kernel'", "'reader'"),
+            &["a reader is measured with one sender", "open-loop"],
         ),
         (TWO.replace("= 100", "= 300_000"), &["t.toml:2:9: error: `count` is more than 200000"]),
         (format!("{TWO}{chain}"), &["would pass can-gw 7 times", "kind = \"live\""]),

@@ -603,3 +603,29 @@ fn round_trips_are_counted_in_the_order_of_their_answers() {
     let numbers: Vec<_> = lines.iter().skip(1).filter_map(|line| line.split(',').next()).collect();
     assert_eq!(numbers, ["0", "1", "2", "3", "4", "5"]);
 }
+
+/// The order of a partner outside has a master and nobody that answers, and the result says where the partner is.
+#[test]
+fn a_result_says_where_the_partner_is() {
+    let text = "kind = 'ping'\ntestbed = 'vm'\ncount = 1\nbus.can.bitrate = '1M'\n";
+    for (partner, gateway, says) in [
+        ("guest", Gateway::Slave, ["master and slave inside", "master and slave on SocketCAN"]),
+        (
+            "outside",
+            Gateway::None,
+            ["timed bus, master inside, partner outside", "its partner outside of the guest"],
+        ),
+    ] {
+        let lab = Lab::new(|_| Report {
+            sent: vec![Stamp { number: 0, time_ns: 0 }],
+            received: vec![Stamp { number: 0, time_ns: 250_000 }],
+            ..Report::default()
+        });
+        let (result, _) = lab.one(&format!("{text}ping.partner = '{partner}'\n"));
+        for part in says {
+            assert!(result.conditions.contains(part), "{}", result.conditions);
+        }
+        let orders = lab.log.orders.lock().unwrap();
+        assert_eq!((orders[0].tester, &orders[0].gateway), (Tester::Master, &gateway));
+    }
+}

@@ -58,6 +58,9 @@ fn of_frames(measurement: &Measurement) -> Nanos {
             Nanos::from_nanos(frame.saturating_mul(u64::from(period_percent)) / 100)
         }
         Pace::OpenLoop { longest_ns, .. } => Nanos::from_nanos(longest_ns),
+        Pace::Offered { lasts_ns } => {
+            return Nanos::from_nanos(lasts_ns) + times(EACH, measurement.traffic.count);
+        }
         Pace::RoundTrips { period_ns, timeout_ns, .. } => {
             Nanos::from_nanos(period_ns.saturating_add(timeout_ns))
         }

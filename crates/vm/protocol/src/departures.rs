@@ -55,8 +55,8 @@ impl Departures {
                 });
                 Ok(Self::At(times.collect()))
             }
-            // Their master decides.
-            Pace::RoundTrips { .. } => Ok(Self::At(Vec::new())),
+            // Their master decides; the offers say it themselves.
+            Pace::RoundTrips { .. } | Pace::Offered { .. } => Ok(Self::At(Vec::new())),
         }
     }
 }

@@ -25,7 +25,8 @@ pub enum Tester {
     /// Outside of the guest, on buses that take their time to the bit.
     Outside,
     /// The master of round trips, a program of the guest: its controller and that of the slave are on one bus, which takes
-    /// its time to the bit.
+    /// its time to the bit. With [`Gateway::None`] a partner outside of the guest answers; the machine is then that of
+    /// [`Tester::Outside`], so that no other controller of the guest is on that bus.
     Master,
 }
 
@@ -62,6 +63,8 @@ pub struct Measurement {
     pub rules: Table,
     /// What the tester sends.
     pub traffic: Traffic,
+    /// With [`Pace::Offered`] and a tester outside, the frames of all its senders by time. The guest is not told.
+    pub offers: Vec<Offer>,
     /// What else the machine has to do.
     pub load: Load,
     /// How the machine is set up.
@@ -75,6 +78,19 @@ pub struct Measurement {
     /// Whether the functions of the kernel are reported
     /// ([`Message::Symbols`](crate::Message::Symbols)).
     pub wants_symbols: bool,
+}
+
+impl Order {
+    /// What the guest is told of it: not what a tester outside sends.
+    #[must_use]
+    pub fn for_guest(&self) -> Self {
+        match self {
+            Self::Measure(order) => {
+                Self::Measure(Box::new(Measurement { offers: Vec::new(), ..(**order).clone() }))
+            }
+            Self::Conform(_) | Self::Command(_) => self.clone(),
+        }
+    }
 }
 
 impl Measurement {
@@ -106,6 +122,7 @@ impl Measurement {
             gateway,
             rules,
             traffic,
+            offers: Vec::new(),
             load: Load::default(),
             settings: Settings::default(),
             files: Vec::new(),
@@ -199,7 +216,8 @@ pub struct BusTiming {
 /// What passes frames on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Gateway {
-    /// Nothing: the tester receives on the source bus (on `can2`), which measures the tester.
+    /// Nothing: the tester receives on the source bus (on `can2`), which measures the tester. A master is answered outside
+    /// of the guest.
     None,
     /// The kernel's can-gw, programmed over netlink.
     Kernel,
@@ -276,6 +294,20 @@ impl Traffic {
     }
 }
 
+/// A classical data frame that one of several senders outside wants to send. Its number, the place among all offers modulo
+/// 65,536, is in its first two bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Which sender, from 0. Each sends its frames in their order.
+    pub sender: u8,
+    /// When, in nanoseconds since the beginning.
+    pub at_ns: u64,
+    /// The identifier word.
+    pub can_id: u32,
+    /// Its data, 2 to 8 bytes.
+    pub data: Vec<u8>,
+}
+
 /// When the next frame is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pace {
@@ -300,6 +332,11 @@ pub enum Pace {
         shortest_ns: u64,
         /// The longest; each is drawn evenly from between.
         longest_ns: u64,
+    },
+    /// At the times of the [offers](Measurement::offers), whatever became of the frames before; only outside.
+    Offered {
+        /// From the beginning to the last of them, in nanoseconds.
+        lasts_ns: u64,
     },
     /// Requests of a master, as `candor ping` sends them. The identifiers are those of request and answer.
     RoundTrips {

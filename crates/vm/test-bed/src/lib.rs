@@ -4,7 +4,7 @@
 //!            bus "source"            guest             bus "target"
 //!   tester ─────┬──────────── SJA1000   SJA1000 ────────────┬───── tester
 //!   sends as the [`Plan`]        gateway under test          receives
-//!   says
+//!   says, or answers
 //!                    every frame on every bus ──► [`Record`]s
 //!
 //!   station ──────────────────── network card
@@ -23,6 +23,7 @@
 #[cfg(any(feature = "write", test))]
 extern crate alloc;
 
+mod answers;
 pub mod datagram;
 pub mod frame;
 mod machine;
@@ -47,9 +48,10 @@ pub mod port {
     pub const DONE: u8 = 0x44;
 }
 
+pub use answers::MOST_ANSWERS;
 pub use machine::Machine;
 pub use plan::{
-    BusPlan, MOST_BUSES, MOST_CARDS, MOST_SENDERS, Pace, Plan, PlanError, SenderPlan, Step,
+    Answer, BusPlan, MOST_BUSES, MOST_CARDS, MOST_SENDERS, Pace, Plan, PlanError, SenderPlan, Step,
 };
 #[cfg(any(feature = "write", test))]
 pub use plan::{Contents, write};

@@ -9,14 +9,14 @@
 //! | 20..24 | how many stations there are |
 //! | 24..32 | the seed of bit errors |
 //! | then 16 for each bus | nominal and data bit rate in bit/s (4 bytes each), a data bit rate of 0 is the nominal one; the probability of a bit error, 0 to 1 (8 bytes, IEEE 754) |
-//! | then 24 for each sender | its bus, the bus on which its frames are awaited or 255 (1 byte each), 6 bytes 0; the first of its steps, their number (4 bytes each); how long a frame is awaited, in ns (8 bytes) |
+//! | then 24 for each sender | its bus; the bus on which its frames are awaited, 255 for none, or 254 if it answers (1 byte each), 6 bytes 0; the first of its steps, their number (4 bytes each); how long a frame is awaited, in ns (8 bytes), or the identifier words of requests and of answers (4 bytes each) |
 //! | then 48 for each station, by card in ascending order | its card, 0 for echo or 1 for UDP, 0 for every or 1 for answered (1 byte each), 0; bytes of data (4 bytes); the speed of its link in bit/s, and its pace in ns (8 bytes each); the addresses of its card and of the guest's (6 bytes each), and their IPv4 addresses (4 bytes each); 4 bytes 0 |
 //! | then 80 for each step | when, in ns (8 bytes); the [frame](crate::frame) |
 
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use candor_wire::can::{Bitrate, Frame, Timing};
+use candor_wire::can::{Bitrate, Frame, Kind as FrameKind, Timing};
 use candor_wire::eth::{Address, LinkSpeed};
 
 use crate::datagram::{Endpoint, Kind, MOST_DATA_BYTES};
@@ -40,6 +40,8 @@ const STEP_BYTES: usize = 8 + FRAME_BYTES;
 const SPEEDS: RangeInclusive<LinkSpeed> = LinkSpeed::MBIT_10..=LinkSpeed::GBIT_10;
 /// No bus: nothing is awaited.
 const NONE: u8 = 255;
+/// No bus: requests are awaited, and answered.
+const ANSWERS: u8 = 254;
 
 /// A bus of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +64,42 @@ pub enum Pace {
         /// A frame that has not arrived so long after it was sent is given up, in ns.
         timeout_ns: u64,
     },
+    /// A frame for each request that the guest sends on the same bus, wanted at the instant at which the request ends: with
+    /// the request's data and another identifier. It has no steps, and a plan has one such sender at most.
+    Answer(Answer),
+}
+
+/// What is answered, and how. Identifier words are as SocketCAN has them: bit 31 says that there are 29 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The identifier word of requests, which are data frames.
+    pub request: u32,
+    /// That of answers.
+    pub answer: u32,
+}
+
+impl Answer {
+    /// The answer to a frame, if it is a request.
+    #[must_use]
+    pub fn to(self, frame: &Frame) -> Option<Frame> {
+        let is_request = frame.can_id() == self.request && is_data(frame);
+        let fd_flags = frame.is_fd().then(|| frame.fd_flags());
+        is_request.then(|| Frame::from_parts(self.answer, frame.data(), fd_flags).ok()).flatten()
+    }
+
+    /// Whether both are identifiers of data frames, and not the same.
+    fn is_sound(self) -> bool {
+        let is_id = |word| {
+            Frame::from_parts(word, &[], None)
+                .is_ok_and(|frame| frame.can_id() == word && is_data(&frame))
+        };
+        self.request != self.answer && is_id(self.request) && is_id(self.answer)
+    }
+}
+
+/// Whether a frame carries data.
+fn is_data(frame: &Frame) -> bool {
+    matches!(frame.kind(), FrameKind::Data | FrameKind::Fd)
 }
 
 /// A sender of a plan: a node with frames that it sends one after the other.
@@ -97,7 +135,7 @@ pub enum PlanError {
     TooMany,
     /// A bit rate of this bus, or its probability of bit errors, is not possible.
     Bus(u32),
-    /// This sender names a bus or steps that there are not.
+    /// This sender names a bus or steps that there are not, or answers what cannot be answered, or is the second that answers.
     Sender(u32),
     /// This station is at a card that there is not, or not behind the one before, or sends what cannot be.
     Station(u32),
@@ -117,7 +155,11 @@ impl fmt::Display for PlanError {
                 write!(f, "a bit rate or a bit error rate of bus {bus} is not possible")
             }
             Self::Sender(sender) => {
-                write!(f, "sender {sender} needs buses or steps that are not there")
+                write!(
+                    f,
+                    "sender {sender} needs buses or steps that are not there, or identifiers that cannot be, or is the \
+                     second one that answers"
+                )
             }
             Self::Station(station) => {
                 write!(
@@ -174,18 +216,7 @@ impl<'a> Plan<'a> {
         for bus in 0..buses as u32 {
             plan.read_bus(bus as usize).ok_or(PlanError::Bus(bus))?;
         }
-        for number in 0..senders as u32 {
-            let sender = plan.read_sender(number as usize);
-            let awaited = match sender.pace {
-                Pace::Timed => sender.bus,
-                Pace::AfterArrival { bus, .. } => bus,
-            };
-            let has_buses = [sender.bus, awaited].iter().all(|&bus| usize::from(bus) < buses);
-            let end = u64::from(sender.first) + u64::from(sender.count);
-            if !has_buses || end > steps as u64 {
-                return Err(PlanError::Sender(number));
-            }
-        }
+        plan.check_senders(steps as u64)?;
         let mut next_card = 0;
         for number in 0..stations {
             let station = plan.read_station(number).filter(|it| it.card >= next_card);
@@ -196,6 +227,26 @@ impl<'a> Plan<'a> {
             plan.read_step(step).ok_or(PlanError::Step(step))?;
         }
         Ok(plan)
+    }
+
+    /// The senders have what they need, of so many steps.
+    fn check_senders(&self, steps: u64) -> Result<(), PlanError> {
+        let mut has_answers = false;
+        for (number, sender) in (0..).zip(self.senders()) {
+            let is_sound = match sender.pace {
+                Pace::Timed => true,
+                Pace::AfterArrival { bus, .. } => usize::from(bus) < self.buses,
+                Pace::Answer(answer) => {
+                    let is_first = !core::mem::replace(&mut has_answers, true);
+                    is_first && answer.is_sound() && sender.count == 0
+                }
+            };
+            let end = u64::from(sender.first) + u64::from(sender.count);
+            if !is_sound || usize::from(sender.bus) >= self.buses || end > steps {
+                return Err(PlanError::Sender(number));
+            }
+        }
+        Ok(())
     }
 
     /// Takes the bytes of a plan that were checked before; `None` if there are none.
@@ -263,6 +314,10 @@ impl<'a> Plan<'a> {
         let byte = |at: usize| self.bytes.get(at).copied().unwrap_or(NONE);
         let pace = match byte(at + 1) {
             NONE => Pace::Timed,
+            ANSWERS => Pace::Answer(Answer {
+                request: u32_at(self.bytes, at + 16),
+                answer: u32_at(self.bytes, at + 20),
+            }),
             bus => Pace::AfterArrival { bus, timeout_ns: u64_at(self.bytes, at + 16) },
         };
         let (first, count) = (u32_at(self.bytes, at + 8), u32_at(self.bytes, at + 12));
@@ -346,14 +401,17 @@ pub fn write(contents: &Contents<'_>) -> alloc::vec::Vec<u8> {
         bytes.extend(bit_error_rate.to_bits().to_le_bytes());
     }
     for sender in *senders {
-        let (awaited, timeout_ns) = match sender.pace {
-            Pace::Timed => (NONE, 0),
-            Pace::AfterArrival { bus, timeout_ns } => (bus, timeout_ns),
+        let (awaited, last) = match sender.pace {
+            Pace::Timed => (NONE, [0; 8]),
+            Pace::AfterArrival { bus, timeout_ns } => (bus, timeout_ns.to_le_bytes()),
+            Pace::Answer(Answer { request, answer }) => {
+                (ANSWERS, (u64::from(answer) << 32 | u64::from(request)).to_le_bytes())
+            }
         };
         bytes.extend([sender.bus, awaited, 0, 0, 0, 0, 0, 0]);
         bytes.extend(sender.first.to_le_bytes());
         bytes.extend(sender.count.to_le_bytes());
-        bytes.extend(timeout_ns.to_le_bytes());
+        bytes.extend(last);
     }
     for it in *stations {
         let kind = match it.kind {
@@ -389,6 +447,8 @@ mod tests {
 
     const SEED: u64 = 0x1122_3344_5566_7788;
 
+    const ANSWER: Answer = Answer { request: 0x8000_0077, answer: 0x78 };
+
     fn stations() -> [StationPlan; 2] {
         let one = StationPlan {
             card: 0,
@@ -420,6 +480,7 @@ mod tests {
         let senders = [
             SenderPlan { bus: 0, pace: awaits, first: 0, count: 2 },
             SenderPlan { bus: 1, pace: Pace::Timed, first: 2, count: 2 },
+            SenderPlan { bus: 1, pace: Pace::Answer(ANSWER), first: 0, count: 0 },
         ];
         let frames = ["123#0001", "12345678#R5", "7FF##3112233", "000#"];
         let step = |(at_ns, frame): (u64, &&str)| Step { at_ns, frame: frame.parse().unwrap() };
@@ -436,10 +497,20 @@ mod tests {
         assert_eq!((0..4).map_while(|at| plan.step(at)).collect::<Vec<_>>(), steps);
         assert_eq!(plan.seed(), SEED);
         assert_eq!(plan.stations().collect::<Vec<_>>(), stations());
-        assert_eq!((plan.step(4), plan.sender(2)), (None, None));
+        assert_eq!((plan.step(4), plan.sender(3)), (None, None));
         let mut other = bytes.clone();
         other[100] ^= 1;
         assert_ne!(Plan::read(&other).map(|it| it.fingerprint()), Ok(plan.fingerprint()));
+    }
+
+    #[test]
+    fn an_answer_has_the_data_of_the_request() {
+        let to = |frame: &str| ANSWER.to(&frame.parse().unwrap()).map(|it| it.to_string());
+        assert_eq!(to("00000077#0102").as_deref(), Some("078#0102"));
+        assert_eq!(to("00000077##1010203").as_deref(), Some("078##1010203"));
+        for other in ["077#0102", "00000078#0102", "00000077#R2", "078#0102"] {
+            assert_eq!(to(other), None, "{other}");
+        }
     }
 
     #[test]
@@ -456,7 +527,8 @@ mod tests {
         }
         assert_eq!(Plan::read(&[&bytes[..], &[0]].concat()).unwrap_err(), PlanError::Length);
         let senders_at = HEADER_BYTES + 2 * BUS_BYTES;
-        let stations_at = senders_at + 2 * SENDER_BYTES;
+        let answers_at = senders_at + 2 * SENDER_BYTES;
+        let stations_at = answers_at + SENDER_BYTES;
         let steps_at = stations_at + 2 * STATION_BYTES;
         for (at, byte, error) in [
             (8, 0, PlanError::TooMany),
@@ -471,6 +543,14 @@ mod tests {
             (senders_at, 2, PlanError::Sender(0)),
             (senders_at + 1, 2, PlanError::Sender(0)),
             (senders_at + SENDER_BYTES + 12, 3, PlanError::Sender(1)),
+            // It answers as well, or has steps, or identifiers that are none or the same.
+            (senders_at + SENDER_BYTES + 1, ANSWERS, PlanError::Sender(1)),
+            (answers_at, 2, PlanError::Sender(2)),
+            (answers_at + 12, 1, PlanError::Sender(2)),
+            (answers_at + 19, 0xA0, PlanError::Sender(2)),
+            (answers_at + 19, 0xC0, PlanError::Sender(2)),
+            (answers_at + 21, 8, PlanError::Sender(2)),
+            (answers_at + 23, 0x40, PlanError::Sender(2)),
             (20, 1, PlanError::Length),
             (20, 5, PlanError::TooMany),
             (stations_at, 4, PlanError::Station(0)),

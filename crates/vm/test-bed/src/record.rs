@@ -52,7 +52,8 @@ pub enum Event {
     TakesPart,
     /// Controllers of the guest have another bit rate than their bus, in bit/s.
     OtherBitrate(u32),
-    /// A controller of the guest received frames for which its memory had no room: so many so far.
+    /// A controller of the guest received frames for which its memory had no room, or a sender that answers received requests
+    /// for whose answers it had none: so many so far.
     Overrun(u64),
     /// The tester is done.
     Done,

@@ -18,7 +18,7 @@ pub const MOST_CONTROLLERS: usize = 16;
 /// Notices of one instant on one bus: each node learns three things at most.
 const MOST_NOTICES: usize = 3 * MOST_NODES;
 /// Says that a bed of this version wrote the memory; the size of the bed says the rest.
-const MARK: u64 = 0x6361_6e64_6f72_0004;
+const MARK: u64 = 0x6361_6e64_6f72_0005;
 
 /// A controller of the guest and where it is.
 #[derive(Clone, Copy, Debug)]
@@ -250,7 +250,7 @@ impl TestBed {
             if let Notice::Sent(passage) | Notice::SentToOthers(passage) = notice {
                 self.tester.note_passage(at_ns, is_guest);
                 if let Some(plan) = plan.filter(|_| is_guest) {
-                    self.tester.passed(plan, index, at_ns, &passage.frame);
+                    self.tester.passed(plan, index, at_ns, &passage.frame, &mut self.buses);
                 }
             }
             if let Some(plan) = plan.filter(|_| !is_guest) {
@@ -281,6 +281,9 @@ impl TestBed {
                 let node = controller.registers.node().0;
                 machine.note(record(controller.bus, node, true, Event::Overrun(overruns)));
             }
+        }
+        if let Some((bus, node, count)) = self.tester.refused() {
+            machine.note(record(bus, node.0, false, Event::Overrun(count)));
         }
         for (index, bus) in (0..self.bus_count).zip(&self.buses) {
             machine.note(record(index, 0, false, Event::Statistics(bus.statistics())));

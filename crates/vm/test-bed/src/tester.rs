@@ -3,14 +3,18 @@
 //! ```text
 //!  timed           due . sent . due . sent . ...                                   over
 //!  after arrival   due . sent . arrived or given up . a while . due . sent . ...   over
+//!  answer          a request ended . sent . a request ended . sent . ...           never over
 //!  no senders      the guest sends . the guest says that it has sent everything    over
 //! ```
+//!
+//! Senders that answer are no reason to wait: where there are no others, the guest says when it is over.
 //!
 //! Then it waits for frames that are still on their way.
 
 use candor_hardware::{Bus, NodeId, Notice, Request};
 use candor_wire::can::Frame;
 
+use crate::answers::{Answers, Waiting};
 use crate::plan::{MOST_SENDERS, Pace, Plan, SenderPlan};
 
 /// When everything is sent, the guest has sent as many frames as the tester, and none has passed for so long, in ns, none
@@ -28,7 +32,7 @@ pub(crate) const SAMPLE_POINT_PERMILLE: u16 = 875;
 /// What a sender waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wait {
-    /// The start; or nothing, if it has sent everything.
+    /// The start; a request, if it answers; or nothing, if it has sent everything.
     Nothing,
     /// The time of its next frame, in ns.
     Due(u64),
@@ -43,6 +47,8 @@ enum Wait {
 struct Sender {
     bus: u8,
     node: NodeId,
+    /// Whether it only answers.
+    is_answering: bool,
     /// Which of its steps is next, from 0.
     next: u32,
     wait: Wait,
@@ -63,6 +69,8 @@ pub(crate) enum Progress {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tester {
     senders: [Option<Sender>; MOST_SENDERS],
+    /// Those of the one that answers.
+    answers: Answers,
     progress: Progress,
     started_ns: u64,
     /// Since when all senders, or without any the guest, have sent everything.
@@ -77,6 +85,7 @@ pub(crate) struct Tester {
 impl Tester {
     pub(crate) const NEW: Self = Self {
         senders: [None; MOST_SENDERS],
+        answers: Answers::NEW,
         progress: Progress::Idle,
         started_ns: 0,
         over_ns: None,
@@ -95,7 +104,8 @@ impl Tester {
         *free = buses.get_mut(usize::from(plan.bus)).and_then(|bus| {
             let node = bus.add()?;
             bus.join(node, false, SAMPLE_POINT_PERMILLE, now_ns);
-            Some(Sender { bus: plan.bus, node, next: 0, wait: Wait::Nothing })
+            let is_answering = matches!(plan.pace, Pace::Answer(_));
+            Some(Sender { bus: plan.bus, node, is_answering, next: 0, wait: Wait::Nothing })
         });
         free.is_some()
     }
@@ -146,7 +156,7 @@ impl Tester {
                 && at <= now_ns
             {
                 sender.wait = Wait::Sent(at);
-                sender.request(plan, index, buses);
+                self.request(index, plan, buses);
             }
         }
         let is_done = self.quiet_at_ns().is_some_and(|at| at <= now_ns);
@@ -177,6 +187,11 @@ impl Tester {
                         None => sender.wait = Wait::Due(until),
                     }
                 }
+                Some(Pace::Answer(_)) => {
+                    self.answers.pop();
+                    sender.wait = Wait::Nothing;
+                    self.answer(index, plan, buses);
+                }
                 _ => self.advance_sender(index, plan, now_ns),
             },
             // It comes back by itself, and sends its frame again.
@@ -186,28 +201,74 @@ impl Tester {
                 }
             }
             Notice::TakesPart if matches!(sender.wait, Wait::Sent(_)) => {
-                sender.request(plan, index, buses);
+                self.request(index, plan, buses);
             }
             _ => {}
         }
     }
 
     /// A frame passed on a bus, sent by the guest.
-    pub(crate) fn passed(&mut self, plan: &Plan<'_>, bus: u8, now_ns: u64, frame: &Frame) {
+    pub(crate) fn passed(
+        &mut self,
+        plan: &Plan<'_>,
+        bus: u8,
+        now_ns: u64,
+        frame: &Frame,
+        buses: &mut [Bus],
+    ) {
         let arrived = number(frame);
         for index in 0..MOST_SENDERS {
-            let Some(Pace::AfterArrival { bus: awaited, .. }) =
-                plan.sender(index).map(|it| it.pace)
-            else {
-                continue;
-            };
-            match self.senders[index].map(|it| it.wait) {
-                Some(Wait::Arrival(number, _)) if awaited == bus && arrived == Some(number) => {
+            let Some(of_plan) = plan.sender(index) else { continue };
+            match (of_plan.pace, self.senders[index].map(|it| it.wait)) {
+                (Pace::AfterArrival { bus: awaited, .. }, Some(Wait::Arrival(number, _)))
+                    if awaited == bus && arrived == Some(number) =>
+                {
                     self.advance_sender(index, plan, now_ns);
+                }
+                (Pace::Answer(answer), Some(_)) if of_plan.bus == bus => {
+                    if let Some(frame) = answer.to(frame) {
+                        self.answers.push(Waiting { frame, at_ns: now_ns });
+                        self.answer(index, plan, buses);
+                    }
                 }
                 _ => {}
             }
         }
+    }
+
+    /// The sender that answers wants to send its next answer, unless it is sending one.
+    fn answer(&mut self, index: usize, plan: &Plan<'_>, buses: &mut [Bus]) {
+        let Some(sender) = &mut self.senders[index] else { return };
+        if sender.wait == Wait::Nothing
+            && let Some(next) = self.answers.next()
+        {
+            sender.wait = Wait::Sent(next.at_ns);
+            self.request(index, plan, buses);
+        }
+    }
+
+    /// A sender wants to send the frame of its present step, or its present answer.
+    fn request(&self, index: usize, plan: &Plan<'_>, buses: &mut [Bus]) {
+        let (Some(sender), Some(of_plan)) = (self.senders[index], plan.sender(index)) else {
+            return;
+        };
+        let frame = match of_plan.pace {
+            Pace::Answer(_) => self.answers.next().map(|it| it.frame),
+            Pace::Timed | Pace::AfterArrival { .. } => {
+                plan.step(of_plan.first.wrapping_add(sender.next)).map(|it| it.frame)
+            }
+        };
+        let (Some(frame), Wait::Sent(at_ns)) = (frame, sender.wait) else { return };
+        if let Some(bus) = buses.get_mut(usize::from(sender.bus)) {
+            bus.request(sender.node, Request { frame, at_ns, is_single_shot: false });
+        }
+    }
+
+    /// For how many requests of the guest there was no room, and the sender that should have answered them: its bus and
+    /// its node.
+    pub(crate) fn refused(&self) -> Option<(u8, NodeId, u64)> {
+        let sender = self.senders.iter().flatten().find(|it| it.is_answering)?;
+        Some((sender.bus, sender.node, self.answers.refused())).filter(|it| it.2 > 0)
     }
 
     /// Something passed on a bus.
@@ -233,6 +294,8 @@ impl Tester {
         let begin_ns = match of_plan.pace {
             Pace::Timed => self.started_ns,
             Pace::AfterArrival { .. } => now_ns,
+            // It waits for a request.
+            Pace::Answer(_) => return,
         };
         let step = (sender.next < of_plan.count)
             .then(|| plan.step(of_plan.first.wrapping_add(sender.next)))
@@ -242,31 +305,22 @@ impl Tester {
     }
 
     fn note_end(&mut self, now_ns: u64) {
-        let is_over = self.senders.iter().flatten().all(|it| it.wait == Wait::Nothing);
+        let mut own = self.senders.iter().flatten().filter(|it| !it.is_answering);
+        let is_over = own.all(|it| it.wait == Wait::Nothing);
         if self.has_senders() && is_over && self.over_ns.is_none() {
             self.over_ns = Some(now_ns);
         }
     }
 
+    /// Whether there are senders that send by themselves.
     fn has_senders(&self) -> bool {
-        self.senders.iter().any(Option::is_some)
+        self.senders.iter().flatten().any(|it| !it.is_answering)
     }
 
-    /// The guest has sent everything. With senders of its own the tester knows its end itself.
+    /// The guest has sent everything. With senders that send by themselves the tester knows its end itself.
     pub(crate) fn guest_is_over(&mut self, now_ns: u64) {
         if self.progress == Progress::Running && !self.has_senders() && self.over_ns.is_none() {
             self.over_ns = Some(now_ns);
-        }
-    }
-}
-
-impl Sender {
-    /// Wants to send the frame of its present step.
-    fn request(&self, plan: &Plan<'_>, index: usize, buses: &mut [Bus]) {
-        let step = plan.sender(index).and_then(|it| plan.step(it.first.wrapping_add(self.next)));
-        let (Some(step), Wait::Sent(at_ns)) = (step, self.wait) else { return };
-        if let Some(bus) = buses.get_mut(usize::from(self.bus)) {
-            bus.request(self.node, Request { frame: step.frame, at_ns, is_single_shot: false });
         }
     }
 }

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use candor_hardware::sja1000::register;
 use candor_random::BitErrors;
 use candor_test_bed::{
-    BusPlan, Contents, Event, Pace, Plan, QUIET_NS, Record, STARVED_NS, SenderPlan, Step, TestBed,
-    TestBedError,
+    Answer, BusPlan, Contents, Event, MOST_ANSWERS, Pace, Plan, QUIET_NS, Record, STARVED_NS,
+    SenderPlan, Step, TestBed, TestBedError,
 };
 use candor_wire::can::bits::{INTERMISSION_BITS, length};
 use candor_wire::can::{Frame, Timing};
@@ -141,6 +141,44 @@ impl Guest {
         }
     }
 
+    /// The first controller shall send the request with this number.
+    fn send_request(&mut self, number: u16, now_ns: u64) {
+        let [high, low] = number.to_be_bytes();
+        let bytes = [8, 0x0E, 0xE0, high, low, 0x55, 0xAA, 0, 0xFF, 0x0F, 0xF0];
+        for (at, byte) in (0..).zip(bytes) {
+            self.write(0, register::BUFFER + at, byte, now_ns);
+        }
+        self.write(0, register::CMR, 0x01, now_ns);
+    }
+
+    /// Sends so many requests, each as soon as the controller has sent the one before and, if that is wanted, an answer
+    /// came; then the guest is over.
+    fn send_requests(&mut self, plan: &Plan<'_>, count: u16, waits: bool) {
+        // Without interrupts nothing is passed on.
+        self.write(0, register::IER, 0, 2_000);
+        self.start(plan);
+        let mut now = STARTS_NS;
+        for number in 0..count {
+            self.send_request(number, now);
+            let is_there = |guest: &Self| {
+                let mut passed = guest.passed(0).into_iter();
+                let id = if waits { PARTNER.answer } else { PARTNER.request };
+                passed.any(|(it, _, _)| it.can_id() == id && it.data()[..2] == number.to_be_bytes())
+            };
+            while !is_there(self) || self.bed.read(0, register::SR, now) & 0x04 == 0 {
+                // It was bus-off, and has forgotten its frame.
+                if self.bed.read(0, register::MOD, now) & 1 != 0 {
+                    self.write(0, register::MOD, 0, now);
+                    self.send_request(number, now);
+                }
+                now = self.bed.deadline().unwrap();
+                self.advance(plan, now);
+            }
+        }
+        self.bed.guest_is_over(now);
+        self.run(plan);
+    }
+
     /// Frames on a bus, with begin and end.
     fn passed(&self, bus: u8) -> Vec<(Frame, u64, u64)> {
         let on_bus = self.records.iter().filter(|record| record.bus == bus);
@@ -151,6 +189,11 @@ impl Guest {
         on_bus.filter_map(frame).collect()
     }
 }
+
+/// What a partner answers, and how.
+const PARTNER: Answer = Answer { request: 0x77, answer: 0x78 };
+/// It sends on the first bus.
+const ANSWERS: SenderPlan = SenderPlan { bus: 0, pace: Pace::Answer(PARTNER), first: 0, count: 0 };
 
 /// The bus timing registers for 500 and 250 kbit/s at 8 MHz.
 const BTR_500K: [u8; 2] = [0x00, 0x1C];
@@ -342,6 +385,95 @@ fn a_tester_without_senders_waits_for_the_guest() {
     guest.serve(1, last.at_ns + 1);
     guest.work(&plan, last.at_ns + QUIET_NS);
     assert_eq!(guest.records.last(), Some(&last));
+}
+
+/// The partner wants the bus at the end of the request: a round trip takes what both frames take, and the intermission.
+#[test]
+fn a_partner_answers_as_soon_as_the_bus_allows() {
+    let bytes = write(&["500k", "500k"], &[ANSWERS], &[]);
+    let plan = Plan::read(&bytes).unwrap();
+    let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 0);
+    guest.send_requests(&plan, 300, true);
+    let passed = guest.passed(0);
+    assert_eq!(passed.len(), 600);
+    for (number, pair) in passed.chunks(2).enumerate() {
+        let [(request, begins, _), (answer, _, ends)] = pair else { panic!("half a pair") };
+        assert_eq!((request.can_id(), answer.can_id()), (0x77, 0x78));
+        assert_eq!(request.data()[..2], (number as u16).to_be_bytes());
+        assert_eq!(request.data(), answer.data());
+        let bits = |frame: &Frame| u64::from(length(frame).unwrap().total());
+        let shortest = (bits(request) + bits(answer) - u64::from(INTERMISSION_BITS)) * 2_000;
+        assert_eq!(ends - begins, shortest, "request {number}");
+    }
+    let wanted = guest.records.iter().filter_map(|record| match record.event {
+        Event::Passed { requested_ns, .. } => (!record.is_guest).then_some(requested_ns),
+        _ => None,
+    });
+    assert!(wanted.eq(passed.iter().step_by(2).map(|it| it.2)));
+    let last = guest.records.last().unwrap();
+    assert_eq!((last.event, last.at_ns), (Event::Done, passed[599].2 + QUIET_NS));
+}
+
+/// Requests win arbitration: their answers wait until no more come.
+#[test]
+fn answers_wait_in_the_order_of_their_requests() {
+    const MOST: u16 = MOST_ANSWERS as u16;
+    for (count, too_many) in [(MOST, 0), (MOST + 6, 6)] {
+        let bytes = write(&["500k", "500k"], &[ANSWERS], &[]);
+        let plan = Plan::read(&bytes).unwrap();
+        let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 0);
+        guest.send_requests(&plan, count, false);
+        let passed = guest.passed(0);
+        let (requests, answers) = passed.split_at(count.into());
+        assert!(requests.iter().all(|it| it.0.can_id() == 0x77));
+        let answered = answers.iter().map(|it| it.0.data());
+        assert!(answered.eq(requests[..MOST_ANSWERS].iter().map(|it| it.0.data())));
+        let overrun = guest.records.iter().find_map(|record| match record.event {
+            Event::Overrun(count) if !record.is_guest => Some(count),
+            _ => None,
+        });
+        assert_eq!(overrun.unwrap_or(0), too_many);
+    }
+}
+
+/// Bit errors have frames sent again, now and then twice, and take nodes off the bus; nothing is left unanswered.
+#[test]
+fn a_partner_answers_on_a_disturbed_bus() {
+    let mut bus_offs = 0;
+    for seed in 1..6 {
+        let bus = BusPlan { timing: timing("500k"), bit_error_rate: 3e-3 };
+        let contents =
+            Contents { buses: &[bus, bus], senders: &[ANSWERS], seed, ..Contents::default() };
+        let bytes = candor_test_bed::write(&contents);
+        let plan = Plan::read(&bytes).unwrap();
+        let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 0);
+        guest.send_requests(&plan, 200, true);
+        let numbers = |id: u32| -> Vec<_> {
+            let of = guest.passed(0).into_iter().filter(|it| it.0.can_id() == id);
+            let mut numbers: Vec<_> = of.map(|it| it.0.data()[1]).collect();
+            numbers.dedup();
+            numbers
+        };
+        let off = guest.records.iter().filter(|it| it.event == Event::BusOff && !it.is_guest);
+        bus_offs += off.count();
+        assert_eq!(numbers(0x77), (0..200).collect::<Vec<_>>(), "seed {seed}");
+        assert_eq!(numbers(0x78), (0..200).collect::<Vec<_>>(), "seed {seed}");
+    }
+    assert!(bus_offs > 0);
+}
+
+/// Another sender has its end, whether somebody answers or not.
+#[test]
+fn nobody_waits_for_a_partner_without_requests() {
+    let sender = SenderPlan { bus: 1, pace: Pace::Timed, first: 0, count: 2 };
+    let bytes = write(&["500k", "500k"], &[ANSWERS, sender], &numbered(2, 1_000_000));
+    let plan = Plan::read(&bytes).unwrap();
+    let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 0);
+    guest.write(1, register::IER, 0, 2_000);
+    guest.run(&plan);
+    let (last, passed) = (guest.records.last().unwrap(), guest.passed(1));
+    assert_eq!((last.event, passed.len()), (Event::Done, 2));
+    assert_eq!(last.at_ns, passed[1].2 + STARVED_NS);
 }
 
 /// Three nodes with 100,000 frames, at times that overlap, with the seed of the year: each begins and ends when the

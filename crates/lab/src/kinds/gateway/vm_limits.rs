@@ -2,14 +2,17 @@
 
 use candor_diagnostics::{Findings, Origin};
 use candor_engine::Table;
+use candor_network::{Node, Payload};
 use candor_protocol::order::{Controller, Datagrams, Tester};
 use candor_sim::{Discipline, Stuffing};
+use candor_vm::MOST_SENDERS;
+use candor_wire::can::Frame;
 
 use super::keys::{self, Kind};
 use super::said::Said;
 use crate::experiment::{Driver, Traffic};
 use crate::reading::reader::Reader;
-use crate::traffic::Numbered;
+use crate::traffic::numbered;
 
 /// The most frames of one experiment: a guest of 256 MB keeps every stamp until the end.
 const MAX_COUNT: u64 = 200_000;
@@ -36,7 +39,8 @@ impl Reader<'_> {
         if let Some(gateway) = &said.gateway {
             hosts_gateway(said, gateway, &mut refusals);
             if let Some(rules) = &gateway.rules {
-                hosts_rules(said.traffic, gateway, rules, &mut refusals);
+                let samples = samples(said.traffic, &self.network.nodes);
+                hosts_rules(&samples, gateway, rules, &mut refusals);
             }
         }
         refusals.is_fine
@@ -50,12 +54,13 @@ impl Reader<'_> {
             refusals.refuse(said.origin_of(&["bus"]), message, hint);
         }
         match said.traffic {
-            Some(Traffic::Periodic | Traffic::Replay { .. }) => refusals.refuse(
+            Some(Traffic::Replay { .. }) => refusals.refuse(
                 said.origin_of(&["traffic", "kind"]),
-                "the vm testbed sends numbered frames only",
-                "use traffic.kind = one-at-a-time, half or flood; other kinds run with --testbed \
-                 sim",
+                "the vm testbed replays no recording",
+                "use traffic.kind = one-at-a-time, open-loop, half, flood or periodic, or run it with \
+                 --testbed sim",
             ),
+            Some(Traffic::Periodic) => hosts_nodes(&self.network.nodes, said, refusals),
             Some(Traffic::Numbered { frames, .. }) if frames.stuffing == Stuffing::Worst => {
                 refusals.refuse(
                     said.origin_of(&["traffic", "fill"]),
@@ -191,9 +196,57 @@ fn hosts_gateway(said: &Said<'_>, gateway: &keys::Said<'_>, refusals: &mut Refus
     }
 }
 
+/// The senders of periodic messages, all outside of the guest.
+fn hosts_nodes(nodes: &[Node], said: &Said<'_>, refusals: &mut Refusals<'_>) {
+    let kind = said.origin_of(&["traffic", "kind"]);
+    let mut refuse = |message: &str, hint: &str| refusals.refuse(kind, message, hint);
+    if said.tester != Tester::Outside {
+        let message = "a tester inside sends numbered frames only";
+        let hint = "remove what puts the tester inside: vm.tester = \"inside\", or CAN FD";
+        refuse(message, hint);
+    }
+    if said.gateway.as_ref().is_some_and(|it| it.kind == Kind::Reader) {
+        let message = "a reader is measured with one sender, whose frames keep their order";
+        refuse(message, "use another gateway.kind, or traffic.kind = \"open-loop\"");
+    }
+    if nodes.len() > MOST_SENDERS {
+        let message = format!(
+            "there are {} nodes, but {MOST_SENDERS} can be outside of a guest",
+            nodes.len()
+        );
+        refuse(&message, "list fewer nodes under traffic.nodes, or run it with --testbed sim");
+    }
+    if let Some(node) = nodes.iter().find(|node| node.bus != 0) {
+        let message =
+            format!("node `{}` is not on the first bus, the only one with senders", node.name);
+        refuse(&message, "list nodes of the first bus only, or run it with --testbed sim");
+    }
+    let of_priority =
+        |node: &&Node| node.messages.len() > 1 && node.queue.discipline == Discipline::Priority;
+    if let Some(node) = nodes.iter().find(of_priority) {
+        let message = format!(
+            "node `{}` sends the most urgent message first; outside of a guest queues are first in, first out",
+            node.name
+        );
+        refuse(&message, "write queue = \"fifo\" under [traffic], or run it with --testbed sim");
+    }
+    let mut messages = nodes.iter().flat_map(|node| &node.messages);
+    if let Some(message) = messages.clone().find(|it| it.length < 2) {
+        let name = &message.name;
+        let message = format!(
+            "message `{name}` has no room for the number of a frame, its first two bytes of data"
+        );
+        refuse(&message, "give it a length of 2 or more, or run it with --testbed sim");
+    }
+    if messages.any(|it| it.payload == Payload::Worst) {
+        let message = "a real frame has the stuff bits of its bits";
+        refuse(message, "use a number for `fill`, or run it with --testbed sim");
+    }
+}
+
 /// The rules of the gateway.
 fn hosts_rules(
-    traffic: Option<&Traffic>,
+    samples: &[(u16, Frame)],
     gateway: &keys::Said<'_>,
     rules: &Table,
     refusals: &mut Refusals<'_>,
@@ -207,9 +260,7 @@ fn hosts_rules(
             refusals.refuse(gateway.rules_origin, &reason, "use kind = \"live\"");
         }
     }
-    if let Some(Traffic::Numbered { frames, .. }) = traffic
-        && let Some(rule) = changes_number(rules, frames)
-    {
+    if let Some(rule) = changes_number(rules, samples) {
         let message = format!(
             "rule `{rule}` changes the first two data bytes, which contain the number of the frame"
         );
@@ -217,18 +268,35 @@ fn hosts_rules(
     }
 }
 
+/// Frames with numbers that have bits of both values in every place, with each identifier.
+fn samples(traffic: Option<&Traffic>, nodes: &[Node]) -> Vec<(u16, Frame)> {
+    const NUMBERS: [u16; 4] = [0x0000, 0xFFFF, 0x5A69, 0xA596];
+    let of_number = |number: u16| -> Vec<Option<Frame>> {
+        match traffic {
+            Some(Traffic::Numbered { frames, .. }) => {
+                let ids = 0..frames.can_ids.len().max(1);
+                ids.map(|id| frames.with_id(number.into(), id)).collect()
+            }
+            Some(Traffic::Periodic) => {
+                let messages = nodes.iter().flat_map(|node| &node.messages);
+                let data = [[0; 64], [0xA5; 64]];
+                let frames = messages.flat_map(|it| data.map(|data| it.frame(&data)));
+                frames.map(|it| numbered(&it?, number.into())).collect()
+            }
+            Some(Traffic::Replay { .. }) | None => Vec::new(),
+        }
+    };
+    NUMBERS
+        .iter()
+        .flat_map(|&number| of_number(number).into_iter().flatten().map(move |it| (number, it)))
+        .collect()
+}
+
 /// A rule that would change the number of a frame that it may meet.
-fn changes_number<'a>(rules: &'a Table, frames: &Numbered) -> Option<&'a str> {
+fn changes_number<'a>(rules: &'a Table, samples: &[(u16, Frame)]) -> Option<&'a str> {
     let is_virtual = |rule: &candor_engine::Rule| {
         rules.buses.get(usize::from(rule.from.0)).is_some_and(|bus| bus.is_virtual)
     };
-    let ids = frames.can_ids.len().max(1) as u64;
-    // Bits of both values in every place, with each identifier.
-    let numbers = [0x0000, 0xFFFF, 0x5A69, 0xA596_u64];
-    let samples: Vec<_> = (0..ids)
-        .flat_map(|id| numbers.map(|number| (number, frames.with_id(number, id as usize))))
-        .filter_map(|(number, frame)| Some((number as u16, frame?)))
-        .collect();
     let changes = |rule: &&candor_engine::Rule| {
         rule.edit.modifies()
             && samples.iter().any(|(number, frame)| {

@@ -7,7 +7,8 @@
 //!                     slave (can3)
 //! ```
 //!
-//! Both programs and both controllers are of the guest; the bus takes its time to the bit. Times are those of the guest.
+//! Both programs and both controllers are of the guest, or the slave is a node outside of it that answers at once; the bus
+//! takes its time to the bit. Times are those of the guest.
 
 use candor_engine::Table;
 use candor_ping::Pair;
@@ -15,12 +16,12 @@ use candor_protocol::Report;
 use candor_protocol::order::{Measurement, Pace, Tester, Traffic};
 
 use super::trips::{self, Trip};
-use super::{Ping, PingWorld};
+use super::{Partner, Ping, PingWorld};
 use crate::error::Error;
 use crate::experiment::{Experiment, Run, Vm};
 use crate::result::{Machine, ResultFile};
 use crate::sections::{self, BUSES};
-use crate::vm::evaluate::{conditions, counts_of, refuse_failures, with_machine};
+use crate::vm::evaluate::{conditions_with, counts_of, refuse_failures, with_machine};
 use crate::vm::order::timing;
 
 /// Whether master and slave are on one virtual device.
@@ -80,8 +81,14 @@ pub(super) fn evaluate(
     let bus = wire.flat_map(|wire| &wire.buses).take(1);
     let buses = bus.map(|count| sections::bus(&ping.bus, &counts_of(count), duration_ns));
     let received = result.counts.received;
+    let who = match ping.world {
+        PingWorld::Vm { partner: Partner::Outside, .. } => {
+            "timed bus, master inside, partner outside"
+        }
+        _ => "master and slave inside",
+    };
     Ok(ResultFile {
-        conditions: conditions(&machine, vm),
+        conditions: conditions_with(&machine, vm, who),
         duration_ns,
         notes: [&report.notes[..], &result.notes].concat(),
         sections: with_machine(&machine, report, received, 0).with(&BUSES, buses.collect()),

@@ -14,6 +14,7 @@
 //! timeout  = "100ms"  # an answer after this is late
 //! priority = 60       # SCHED_FIFO, of master and slave; vm and host
 //! virtual  = false    # true: both on one virtual device, where frames take no time; vm
+//! partner  = "guest"  # or "outside": who answers is no program of the guest, and answers at once; vm
 //! ```
 //!
 //! `[vm]` and `[load]` are as in experiments with gateways.
@@ -26,7 +27,7 @@ use candor_protocol::order::{self, Controller, Settings, Tester};
 use candor_time::Nanos;
 use candor_vm::Speed;
 
-use super::{Ping, PingWorld};
+use super::{Partner, Ping, PingWorld};
 use crate::experiment::{KernelChoice, Load, MachineChoice, Testbed, Vm};
 use crate::reading::machine::{DEFAULT_KERNEL, LoadSize, Said};
 use crate::reading::reader::Reader;
@@ -51,6 +52,7 @@ struct Trips {
     timeout: Nanos,
     is_open_loop: bool,
     is_virtual: bool,
+    partner: Partner,
     priority: u8,
 }
 
@@ -62,6 +64,7 @@ impl Trips {
             timeout: DEFAULT_TIMEOUT,
             is_open_loop: false,
             is_virtual: false,
+            partner: Partner::Guest,
             priority: DEFAULT_PRIORITY,
         };
         let Some(mut section) = table else { return trips };
@@ -91,8 +94,35 @@ impl Trips {
             let hint = "use testbed = \"vm\", or remove `virtual`";
             findings.error_with_hint(section.origin_of("virtual"), message, hint);
         }
+        trips.read_partner(&mut section, testbed, findings);
         section.finish();
         trips
+    }
+}
+
+/// The words for who answers.
+const PARTNERS: [(&str, Partner); 2] = [("guest", Partner::Guest), ("outside", Partner::Outside)];
+
+impl Trips {
+    /// Who answers, and whether that can be.
+    fn read_partner(&mut self, section: &mut Section<'_>, testbed: Testbed, findings: &Findings) {
+        self.partner = section.one_of("partner", &PARTNERS).unwrap_or(self.partner);
+        if self.partner == Partner::Guest {
+            return;
+        }
+        let origin = section.origin_of("partner");
+        if testbed != Testbed::Vm {
+            let message =
+                format!("the testbed `{testbed}` has no guest that a partner could be outside of");
+            findings.error_with_hint(origin, message, "use testbed = \"vm\", or remove `partner`");
+        } else if self.is_virtual {
+            let message = "a partner outside of the guest does not see its virtual device";
+            findings.error_with_hint(
+                origin,
+                message,
+                "remove `virtual`, or use partner = \"guest\"",
+            );
+        }
     }
 }
 
@@ -165,7 +195,11 @@ fn vm(
         kernel: said.kernel.unwrap_or_else(|| KernelChoice::Named(DEFAULT_KERNEL.into())),
         mips: said.mips.unwrap_or(Speed::default().mips()),
         parameters: said.parameters.unwrap_or_default(),
-        tester: Tester::Master,
+        // With a partner outside no other controller of the guest is on the bus.
+        tester: match trips.partner {
+            Partner::Guest => Tester::Master,
+            Partner::Outside => Tester::Outside,
+        },
     };
     let settings = Settings {
         gateway_priority: trips.priority,
@@ -176,9 +210,14 @@ fn vm(
         ..Settings::default()
     };
     let driver = said.driver.describe();
-    let bus_of_both = if trips.is_virtual { "one virtual device" } else { "one bus" };
-    let description =
-        format!("master and slave on {driver}, on {bus_of_both}; {}", load.describe());
+    let who = match (trips.partner, trips.is_virtual) {
+        (Partner::Guest, true) => format!("master and slave on {driver}, on one virtual device"),
+        (Partner::Guest, false) => format!("master and slave on {driver}, on one bus"),
+        (Partner::Outside, _) => {
+            format!("master on {driver}, its partner outside of the guest, which answers at once")
+        }
+    };
+    let description = format!("{who}; {}", load.describe());
     let conditions = format!(
         "Linux {} in QEMU, {}: path lengths, not a forecast for a board; {description}",
         machine.kernel,
@@ -193,11 +232,14 @@ fn vm(
         faults: reader.faults.clone(),
         controller: Controller::Sja1000,
         driver: said.driver,
-        gateway: order::Gateway::Slave,
+        gateway: match trips.partner {
+            Partner::Guest => order::Gateway::Slave,
+            Partner::Outside => order::Gateway::None,
+        },
         load,
         settings,
         files: Vec::new(),
         description,
     });
-    (PingWorld::Vm { is_virtual: trips.is_virtual, vm }, conditions)
+    (PingWorld::Vm { is_virtual: trips.is_virtual, partner: trips.partner, vm }, conditions)
 }

@@ -116,7 +116,10 @@ impl Tester {
         }
         let timeout = match traffic.pace {
             Pace::OneAtATime { timeout_ns, .. } => Nanos::from_nanos(timeout_ns),
-            Pace::Paced { .. } | Pace::OpenLoop { .. } | Pace::RoundTrips { .. } => Nanos::ZERO,
+            Pace::Paced { .. }
+            | Pace::OpenLoop { .. }
+            | Pace::Offered { .. }
+            | Pace::RoundTrips { .. } => Nanos::ZERO,
         };
         let templates = (0..traffic.can_ids.len() as u64)
             .map(|number| departures::frame(traffic, number).map(RawFrame::from))
@@ -132,9 +135,10 @@ impl Tester {
             latest: Nanos::ZERO,
         };
         let policy = match traffic.pace {
-            Pace::Paced { .. } | Pace::OpenLoop { .. } | Pace::RoundTrips { .. } => {
-                Policy::Fifo(PRIORITY)
-            }
+            Pace::Paced { .. }
+            | Pace::OpenLoop { .. }
+            | Pace::Offered { .. }
+            | Pace::RoundTrips { .. } => Policy::Fifo(PRIORITY),
             Pace::OneAtATime { .. } if order.settings.gateway_priority > WAITING_PRIORITY => {
                 Policy::Fifo(WAITING_PRIORITY)
             }
