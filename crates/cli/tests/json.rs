@@ -20,7 +20,11 @@ const UNSEEN: &[(&str, &str, &str)] = &[
     ("bus list", "interface", "not every machine has a CAN interface"),
     ("lab compare", "function", "needs two folders of counted instructions, so QEMU"),
     ("lab compare", "range", "needs results of a virtual machine under load, so QEMU"),
-    ("lab history", "point", "needs results of virtual machines, so QEMU; candor-lab's tests make some"),
+    (
+        "lab history",
+        "point",
+        "needs results of virtual machines, so QEMU; candor-lab's tests make some",
+    ),
     ("lab profile", "function", "needs QEMU"),
     ("lab profile", "place", "needs QEMU"),
     ("tte analyze", "interval", "needs root and two interfaces"),
