@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The shortest and the median latency are exact in `sim`, and of gateways without load in `vm`: they change only
-//! if the path of a frame changes. Which frames meet a timer interrupt or the load is chance, so
+//! if the path of a frame changes. Which frames meet a timer interrupt or the load is chance, and in another QEMU other frames do, so
 //! everything else is shown as a range over seeds, and no verdict comes from it.
 
 mod allowance;
@@ -105,7 +105,9 @@ pub fn compare(before: &Side, after: &Side) -> Comparison {
         // What processes and buses of this world do is chance, too.
         let is_chance =
             |run: &&ResultFile| is_loaded(run) || !["sim", "vm"].contains(&run.testbed.as_str());
-        match old.runs.iter().chain(&new.runs).any(is_chance) {
+        let is_chance =
+            old.runs.iter().chain(&new.runs).any(is_chance) || has_another_qemu(old, new);
+        match is_chance {
             true => {
                 comparison.ranges.extend(figures::ranges(old, new));
                 comparison.counts.extend(counts::in_all(old, new));
@@ -129,6 +131,13 @@ pub fn compare(before: &Side, after: &Side) -> Comparison {
     }
     profiles(before, after, &mut comparison);
     comparison
+}
+
+/// Whether the guests ran in different QEMUs, which boot in another number of instructions: then other frames meet timers and
+/// the scheduler, so that no figure is exact.
+fn has_another_qemu(old: &Group<'_>, new: &Group<'_>) -> bool {
+    let qemu = |group: &Group<'_>| machine(group.runs[0]).map(|machine| machine.qemu_sha256);
+    qemu(old) != qemu(new)
 }
 
 fn items(groups: &[Group<'_>]) -> Vec<Item> {

@@ -243,7 +243,7 @@ fn of_several_seeds_the_largest_increase_counts() {
 fn what_has_no_partner_and_what_disturbs_is_said() {
     let mut other_qemu = result("one", "b", [1, 2, 3]);
     let (qemu, package) = ("8.2.0".into(), Some("linux-image 6.12".into()));
-    let other = Machine { qemu, package, ..machine("b") };
+    let other = Machine { qemu, qemu_sha256: "34".into(), package, ..machine("b") };
     on(&mut other_qemu, &other);
     let before = side(vec![result("one", "a", [1, 2, 3]), result("two", "a", [1, 2, 3])]);
     let mut lone = result("three", "b", [1, 2, 3]);
@@ -256,6 +256,10 @@ fn what_has_no_partner_and_what_disturbs_is_said() {
         comparison.changed.iter().map(|c| (c.setting.as_str(), c.after.as_str())).collect();
     assert_eq!(changed.get("vm.kernel"), Some(&"\"b\""));
     assert_eq!(changed.get("kernel"), Some(&"b-test"));
+    assert!(
+        comparison.figures.is_empty() && !comparison.ranges.is_empty(),
+        "another QEMU gives ranges alone"
+    );
     for part in ["QEMU is 7.2.22 before and 8.2.0 after", "configurations differ"] {
         assert!(comparison.notes.iter().any(|note| note.contains(part)), "{part}");
     }

@@ -136,7 +136,7 @@ pub struct CommandOutcome {
 /// What only a tester outside of the guest can see. Times are nanoseconds since the tester was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wire {
-    /// For each stamp of [`Report::monitored`].
+    /// For each stamp of [`Report::sent`].
     pub source: Vec<OnWire>,
     /// For each stamp of [`Report::received`].
     pub target: Vec<OnWire>,
