@@ -185,8 +185,7 @@ impl Scene {
             Traffic::Periodic => {
                 let nodes = &can.network.nodes;
                 let source = |(stream, node): (u64, &candor_network::Node)| {
-                    let random = Random::new(experiment.seed, (4 << 32) + stream);
-                    Periodic::new(node.messages.clone(), random)
+                    Periodic::of_node(node, experiment.seed, stream)
                 };
                 let mut sources: Vec<_> = (0_u64..).zip(nodes).map(source).collect();
                 traffic::share(&mut sources, experiment.count);
