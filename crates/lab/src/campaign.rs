@@ -92,6 +92,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     // What a claim may be about: also what is not chosen now, by name or by seed.
     let mut names: BTreeSet<_> = drafts.iter().flat_map(seeds::names).collect();
     let of_file = drafts.clone();
+    alternatives.retain(|it| it.has_known_buses(&of_file, &findings));
     if !options.has_alternatives {
         // What does not run now is checked all the same.
         for first in

@@ -74,7 +74,13 @@ pub fn history(all: &Side) -> Vec<Point> {
     let mut lines: BTreeMap<KernelLine, BTreeMap<Release, Side>> = BTreeMap::new();
     for result in &all.results {
         let Some((line, release)) = machine(result).map(|it| place(&it)) else { continue };
-        lines.entry(line).or_default().entry(release).or_default().results.push(result.clone());
+        let side = lines.entry(line).or_default().entry(release).or_default();
+        // One that is in two folders counts once.
+        let is_same =
+            |it: &ResultFile| (&it.experiment, it.seed) == (&result.experiment, result.seed);
+        if !side.results.iter().any(is_same) {
+            side.results.push(result.clone());
+        }
     }
     for profile in &all.profiles {
         let (line, release) = place(&profile.machine);

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::path::Path;
 use std::rc::Rc;
 
 use candor_network::{Message, Node, Payload};
@@ -106,9 +107,31 @@ pub(crate) struct Offered {
     pub(crate) frame: Frame,
 }
 
-/// What `sim` offers of periodic traffic with the same seed, at the same instants: by time, of equal times by node. The number
-/// of each frame among all replaces the first two bytes of its data; a frame with fewer is left out.
-pub(crate) fn offered(nodes: &[Node], seed: u64, count: u64) -> Vec<Offered> {
+/// Frames of several senders, in the order of their numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Offers {
+    pub(crate) all: Vec<Offered>,
+    /// Frames that can have no number: CAN FD, remote frames, and those with less than two bytes of data.
+    pub(crate) left_out: u64,
+}
+
+impl Offers {
+    /// Of what is sent, and by whom. The number of each frame replaces the first two bytes of its data.
+    fn of(releases: impl IntoIterator<Item = (u32, Release)>) -> Self {
+        let mut offers = Self::default();
+        for (sender, Release { at, frame, .. }) in releases {
+            let number = offers.all.len() as u64;
+            match numbered(&frame, number).filter(|frame| !frame.is_fd()) {
+                Some(frame) => offers.all.push(Offered { sender, at, frame }),
+                None => offers.left_out += 1,
+            }
+        }
+        offers
+    }
+}
+
+/// What `sim` offers of periodic traffic with the same seed, at the same instants: by time, of equal times by node.
+pub(crate) fn offered(nodes: &[Node], seed: u64, count: u64) -> Offers {
     let mut sources: Vec<_> =
         (0_u64..).zip(nodes).map(|(stream, node)| Periodic::of_node(node, seed, stream)).collect();
     share(&mut sources, count);
@@ -119,11 +142,27 @@ pub(crate) fn offered(nodes: &[Node], seed: u64, count: u64) -> Vec<Offered> {
         })
         .collect();
     all.sort_by_key(|(sender, release)| (release.at, *sender));
-    let number = |(number, (sender, release)): (u64, (u32, Release))| {
-        let frame = numbered(&release.frame, number)?;
-        Some(Offered { sender, at: release.at, frame })
-    };
-    (0..).zip(all).filter_map(number).collect()
+    Offers::of(all)
+}
+
+/// What `sim` offers of a recording, at most so many frames of it, all by one sender.
+///
+/// # Errors
+/// The recording cannot be read to its end.
+pub(crate) fn replayed(
+    log: &Path,
+    (interface, speed): (Option<&str>, f64),
+    count: u64,
+) -> Result<Offers, RecordingError> {
+    let recording = candor_recording::open(log, None)?;
+    let allowance = Rc::new(Cell::new(count));
+    let mut replay = Replay::new(recording, interface.map(str::to_owned), speed, allowance);
+    let failure = replay.failure();
+    let offers = Offers::of(std::iter::from_fn(|| Some((0, replay.next()?))));
+    match failure.take() {
+        None => Ok(offers),
+        Some(error) => Err(error),
+    }
 }
 
 /// The same frame with a number in the first two bytes of its data; `None` if it has fewer.

@@ -5,6 +5,7 @@ use candor_config::{Section, Table, Value};
 use candor_diagnostics::Findings;
 use candor_lat::result::file_name;
 
+use super::effect::unknown_bus;
 use super::leaves::leaves;
 use super::matrix::Draft;
 use crate::experiment::Experiment;
@@ -33,6 +34,17 @@ impl Alternative {
         draft.table.merge(self.settings.clone());
         draft.axes.push(("alternative".into(), self.name.clone()));
         Draft { prefix, ..draft }
+    }
+
+    /// Whether the experiments of the file have all buses that it sets; reports one that they have not.
+    pub(super) fn has_known_buses(&self, drafts: &[Draft], findings: &Findings) -> bool {
+        let unknown = drafts.iter().find_map(|draft| unknown_bus(&draft.table, &self.settings));
+        let Some((bus, hint)) = unknown else { return true };
+        let name = &self.name;
+        let message =
+            format!("the alternative `{name}` sets bus `{bus}`, which the experiments do not have");
+        findings.error_with_hint(self.settings.origin(), message, hint);
+        false
     }
 
     /// Reports settings that none of its experiments uses.

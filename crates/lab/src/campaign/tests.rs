@@ -302,6 +302,13 @@ fn what_does_not_fit_together_is_reported() {
             ],
         ),
         (
+            format!("{two}{flood}[[alternative]]\nname = 'a'\nbus.is.bitrate = '1M'"),
+            &[
+                "test.toml:4:1: error: the alternative `a` sets bus `is`, which the experiments do not have",
+                "did you mean `in`?",
+            ],
+        ),
+        (
             format!("{two}{flood}[[alternative]]\nname = 'a'\nbus.in.bitrate = 0"),
             &["test.toml:6:18: error: "],
         ),

@@ -30,6 +30,7 @@ use candor_wire::can::{Frame, bits, socketcan};
 
 use super::expect::Expected;
 use super::journey::Journeys;
+use super::order::offers;
 use super::stopped::{Missed, missing_on_target, rules, stopped};
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
@@ -37,7 +38,7 @@ use crate::experiment::{CanGateway, Experiment, Pace, Traffic, Vm};
 use crate::messages::Messages;
 use crate::result::{Counts, Machine, ResultFile, row_of};
 use crate::sections::{self, BUSES, BusCounts, EFFORT, MACHINE, MESSAGES, RULES, STATION};
-use crate::traffic::{Numbered, Offered, offered};
+use crate::traffic::{Numbered, Offers};
 
 /// A full bus, with the gap behind the last frame, which no longer counts.
 const FULL_PERCENT: f64 = 105.0;
@@ -67,7 +68,7 @@ pub(crate) fn evaluate(
     frames: Option<&mut dyn Write>,
 ) -> Result<ResultFile, Error> {
     let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
-    let sent = Sent::of(experiment, can);
+    let sent = Sent::of(experiment, can)?;
     refuse_failures(report).map_err(reported)?;
     let mut journeys = Journeys::new(&report.sent, &report.due).map_err(reported)?;
     journeys.watch(&report.monitored).map_err(reported)?;
@@ -152,24 +153,22 @@ fn refuse_unseen(
 enum Sent<'a> {
     /// Of one sender.
     Numbered(&'a Numbered, Pace),
-    /// Of several nodes.
-    Offered(Vec<Offered>),
+    /// Of several nodes, or of a recording.
+    Offered(Offers),
 }
 
 impl<'a> Sent<'a> {
-    fn of(experiment: &Experiment, can: &'a CanGateway) -> Self {
-        match &can.traffic {
+    fn of(experiment: &Experiment, can: &'a CanGateway) -> Result<Self, Error> {
+        Ok(match &can.traffic {
             Traffic::Numbered { frames, pace, .. } => Self::Numbered(frames, *pace),
-            Traffic::Periodic | Traffic::Replay { .. } => {
-                Self::Offered(offered(&can.network.nodes, experiment.seed, experiment.count))
-            }
-        }
+            Traffic::Periodic | Traffic::Replay { .. } => Self::Offered(offers(experiment, can)?),
+        })
     }
 
     fn frame(&self, number: u64) -> Option<Frame> {
         match self {
             Self::Numbered(frames, _) => frames.frame(number),
-            Self::Offered(all) => all.get(number as usize).map(|it| it.frame),
+            Self::Offered(offers) => offers.all.get(number as usize).map(|it| it.frame),
         }
     }
 
@@ -177,7 +176,7 @@ impl<'a> Sent<'a> {
     fn sender(&self, number: u64) -> u32 {
         match self {
             Self::Numbered(..) => 0,
-            Self::Offered(all) => all.get(number as usize).map_or(0, |it| it.sender),
+            Self::Offered(offers) => offers.all.get(number as usize).map_or(0, |it| it.sender),
         }
     }
 }
@@ -295,6 +294,13 @@ impl Run<'_> {
     /// What makes the figures doubtful.
     fn notes(&self, missing: u64, altered: u64, buses: &[BusCounts]) -> Vec<String> {
         let mut notes = self.report.notes.clone();
+        if let Sent::Offered(Offers { left_out: left_out @ 1.., .. }) = self.sent {
+            notes.push(format!(
+                "{} of the traffic {} not sent: the number of a frame takes two bytes of classical data",
+                counted(*left_out, "frame"),
+                by_count(*left_out, "was", "were")
+            ));
+        }
         if missing > 0 {
             notes.push(format!(
                 "the gateway counts {missing} more forwarded {} than arrived on the target bus",

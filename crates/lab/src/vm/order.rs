@@ -7,7 +7,7 @@
 //! | one at a time | as such; with a tester inside, to each turnaround comes what a frame would take on both buses |
 //! | open loop | as such |
 //! | half, flood | every 200 % and every 100 % of a frame's time |
-//! | periodic | all frames with their instants, by node: those of the simulation |
+//! | periodic, replay | all frames with their instants, by node: those of the simulation |
 
 use candor_engine::Table;
 use candor_network::Bus;
@@ -18,7 +18,7 @@ use candor_wire::can::bits;
 
 use crate::error::Error;
 use crate::experiment::{self, CanGateway, Experiment, Vm};
-use crate::traffic::Numbered;
+use crate::traffic::{self, Numbered, Offers};
 
 /// The order for `experiment`.
 ///
@@ -47,10 +47,8 @@ pub(crate) fn order(
             };
             (traffic, Vec::new())
         }
-        experiment::Traffic::Periodic => offered(experiment, can),
-        experiment::Traffic::Replay { .. } => {
-            let reason = format!("{}: the vm testbed replays no recording", experiment.name);
-            return Err(Error::Other(reason));
+        experiment::Traffic::Periodic | experiment::Traffic::Replay { .. } => {
+            offered(&offers(experiment, can)?)
         }
     };
     Ok(Measurement {
@@ -73,10 +71,39 @@ pub(crate) fn order(
     })
 }
 
-/// Periodic messages: what `sim` offers with the same seed.
-fn offered(experiment: &Experiment, can: &CanGateway) -> (Traffic, Vec<Offer>) {
-    let all = crate::traffic::offered(&can.network.nodes, experiment.seed, experiment.count);
-    let offer = |it: &crate::traffic::Offered| Offer {
+/// Frames at most of a recording: as many as a count can be.
+const MOST_OFFERS: u64 = 200_000;
+
+/// The frames of periodic messages, or of a recording: those that `sim` offers with the same seed.
+///
+/// # Errors
+/// The recording cannot be read, or is too long.
+pub(crate) fn offers(experiment: &Experiment, can: &CanGateway) -> Result<Offers, Error> {
+    let experiment::Traffic::Replay { log, interface, speed, .. } = &can.traffic else {
+        return Ok(traffic::offered(&can.network.nodes, experiment.seed, experiment.count));
+    };
+    let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
+    let most = experiment.count.min(MOST_OFFERS + 1);
+    let offers = traffic::replayed(log, (interface.as_deref(), *speed), most)
+        .map_err(|error| reported(error.to_string()))?;
+    if offers.all.len() as u64 + offers.left_out > MOST_OFFERS {
+        let log = log.display();
+        return Err(reported(format!(
+            "{log} has more than {MOST_OFFERS} frames; set `count` to send the first of them, or cut it with `candor log cut`"
+        )));
+    }
+    if offers.all.is_empty() {
+        let log = log.display();
+        return Err(reported(format!(
+            "no frame of {log} has room for a number: two bytes of classical data; run it with --testbed sim"
+        )));
+    }
+    Ok(offers)
+}
+
+fn offered(offers: &Offers) -> (Traffic, Vec<Offer>) {
+    let all = &offers.all;
+    let offer = |it: &traffic::Offered| Offer {
         sender: it.sender as u8,
         at_ns: it.at.as_nanos(),
         can_id: it.frame.can_id(),

@@ -11,7 +11,7 @@ use candor_lab::sections::MESSAGES;
 use candor_lab::simulate;
 use candor_protocol::Report;
 use candor_protocol::order::{
-    Controller, Driver, EthernetLoad, Gateway, Handler, Load, Offer, Pace,
+    Controller, Driver, EthernetLoad, Gateway, Handler, Load, Measurement, Offer, Pace,
 };
 use candor_protocol::report::Stamp;
 use candor_wire::can::frame::EFF_FLAG;
@@ -140,30 +140,58 @@ fn periodic(lines: &str, nodes: &str) -> String {
     TWO.replace("'one-at-a-time'", "'periodic'") + lines + &messages
 }
 
+/// All offers pass, 280 us later.
+fn passed_on(measurement: &Measurement) -> Report {
+    let offers = || (0_u16..).zip(&measurement.offers);
+    let stamps = |after_ns: u64| {
+        let stamp = |(number, it): (u16, &Offer)| Stamp { number, time_ns: it.at_ns + after_ns };
+        offers().map(stamp).collect::<Vec<_>>()
+    };
+    let encoded = |(_, it): (u16, &Offer)| {
+        let frame = Frame::from_parts(it.can_id, &it.data, None).unwrap();
+        let length = socketcan::HEADER_LEN + frame.len();
+        socketcan::encode(&frame, socketcan::IdOrder::LittleEndian).0[..length].to_vec()
+    };
+    Report {
+        frames: offers().map(encoded).collect(),
+        sent: stamps(0),
+        monitored: stamps(120_000),
+        received: stamps(400_000),
+        ..perfect(measurement)
+    }
+}
+
+/// What can have no number stays away and is told.
+#[test]
+fn a_recording_is_offered_at_its_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("drive.log");
+    let lines = "(5.000000) can0 123#AABBCCDD\n(5.000500) can1 123#AABB\n(5.001000) can0 456#R\n\
+                 (5.002000) can0 456#11\n(5.003000) can0 12345678#0102030405060708\n";
+    fs::write(&log, lines).unwrap();
+    let text = TWO.replace("count = 100\n", "").replace("'one-at-a-time'", "'replay'")
+        + &format!("traffic.log = {log:?}\ntraffic.interface = 'can0'\ntraffic.speed = 2.0\n");
+    let lab = Lab::new(passed_on);
+    let (result, _) = lab.one(&text);
+    let counts = result.counts;
+    assert_eq!((counts.sent, counts.received, counts.lost), (2, 2, 0));
+    let expected = "2 frames of the traffic were not sent: the number of a frame takes two bytes of classical data";
+    assert_eq!(result.notes, [expected]);
+    let orders = lab.log.orders.lock().unwrap();
+    let offers: Vec<_> =
+        orders[0].offers.iter().map(|it| (it.sender, it.at_ns, it.can_id, &it.data[..])).collect();
+    let long = [0, 1, 3, 4, 5, 6, 7, 8];
+    let expected =
+        [(0, 0, 0x123, &[0, 0, 0xCC, 0xDD][..]), (0, 1_500_000, 0x1234_5678 | EFF_FLAG, &long)];
+    assert_eq!(offers, expected);
+}
+
 /// A guest meets the frames of the simulation at their instants, with numbers.
 #[test]
 fn periodic_frames_are_those_of_the_simulation() {
     let lines = "seed = 5\ntraffic.queue = 'fifo'\ntraffic.nodes.in = ['A', 'B', 'C']\n";
     let text = periodic(lines, "AABCCC");
-    let lab = Lab::new(|measurement| {
-        let offers = || (0_u16..).zip(&measurement.offers);
-        let stamps = |after_ns: u64| {
-            let stamp =
-                |(number, it): (u16, &Offer)| Stamp { number, time_ns: it.at_ns + after_ns };
-            offers().map(stamp).collect::<Vec<_>>()
-        };
-        let encoded = |(_, it): (u16, &Offer)| {
-            let frame = Frame::from_parts(it.can_id, &it.data, None).unwrap();
-            socketcan::encode(&frame, socketcan::IdOrder::LittleEndian).0[..16].to_vec()
-        };
-        Report {
-            frames: offers().map(encoded).collect(),
-            sent: stamps(0),
-            monitored: stamps(120_000),
-            received: stamps(400_000),
-            ..perfect(measurement)
-        }
-    });
+    let lab = Lab::new(passed_on);
     let (result, in_guest) = lab.one(&text);
     let counts = result.counts;
     assert_eq!((counts.sent, counts.received, counts.lost), (100, 100, 0));

@@ -40,7 +40,8 @@ impl Reader<'_> {
             hosts_gateway(said, gateway, &mut refusals);
             if let Some(rules) = &gateway.rules {
                 let samples = samples(said.traffic, &self.network.nodes);
-                hosts_rules(&samples, gateway, rules, &mut refusals);
+                let is_replay = matches!(said.traffic, Some(Traffic::Replay { .. }));
+                hosts_rules((&samples, is_replay), gateway, rules, &mut refusals);
             }
         }
         refusals.is_fine
@@ -54,12 +55,14 @@ impl Reader<'_> {
             refusals.refuse(said.origin_of(&["bus"]), message, hint);
         }
         match said.traffic {
-            Some(Traffic::Replay { .. }) => refusals.refuse(
-                said.origin_of(&["traffic", "kind"]),
-                "the vm testbed replays no recording",
-                "use traffic.kind = one-at-a-time, open-loop, half, flood or periodic, or run it with \
-                 --testbed sim",
-            ),
+            Some(Traffic::Replay { bus, .. }) => {
+                hosts_senders_outside(said, refusals);
+                if *bus != 0 {
+                    let message = "a recording is sent on the first bus, the only one with senders";
+                    let hint = "remove traffic.bus, or run it with --testbed sim";
+                    refusals.refuse(said.origin_of(&["traffic", "bus"]), message, hint);
+                }
+            }
             Some(Traffic::Periodic) => hosts_nodes(&self.network.nodes, said, refusals),
             Some(Traffic::Numbered { frames, .. }) if frames.stuffing == Stuffing::Worst => {
                 refusals.refuse(
@@ -196,8 +199,8 @@ fn hosts_gateway(said: &Said<'_>, gateway: &keys::Said<'_>, refusals: &mut Refus
     }
 }
 
-/// The senders of periodic messages, all outside of the guest.
-fn hosts_nodes(nodes: &[Node], said: &Said<'_>, refusals: &mut Refusals<'_>) {
+/// Frames at given instants, which a tester outside alone sends.
+fn hosts_senders_outside(said: &Said<'_>, refusals: &mut Refusals<'_>) {
     let kind = said.origin_of(&["traffic", "kind"]);
     let mut refuse = |message: &str, hint: &str| refusals.refuse(kind, message, hint);
     if said.tester != Tester::Outside {
@@ -209,6 +212,13 @@ fn hosts_nodes(nodes: &[Node], said: &Said<'_>, refusals: &mut Refusals<'_>) {
         let message = "a reader is measured with one sender, whose frames keep their order";
         refuse(message, "use another gateway.kind, or traffic.kind = \"open-loop\"");
     }
+}
+
+/// The senders of periodic messages, all outside of the guest.
+fn hosts_nodes(nodes: &[Node], said: &Said<'_>, refusals: &mut Refusals<'_>) {
+    hosts_senders_outside(said, refusals);
+    let kind = said.origin_of(&["traffic", "kind"]);
+    let mut refuse = |message: &str, hint: &str| refusals.refuse(kind, message, hint);
     if nodes.len() > MOST_SENDERS {
         let message = format!(
             "there are {} nodes, but {MOST_SENDERS} can be outside of a guest",
@@ -246,7 +256,7 @@ fn hosts_nodes(nodes: &[Node], said: &Said<'_>, refusals: &mut Refusals<'_>) {
 
 /// The rules of the gateway.
 fn hosts_rules(
-    samples: &[(u16, Frame)],
+    (samples, meets_any): (&[(u16, Frame)], bool),
     gateway: &keys::Said<'_>,
     rules: &Table,
     refusals: &mut Refusals<'_>,
@@ -260,7 +270,7 @@ fn hosts_rules(
             refusals.refuse(gateway.rules_origin, &reason, "use kind = \"live\"");
         }
     }
-    if let Some(rule) = changes_number(rules, samples) {
+    if let Some(rule) = changes_number(rules, samples, meets_any) {
         let message = format!(
             "rule `{rule}` changes the first two data bytes, which contain the number of the frame"
         );
@@ -283,7 +293,11 @@ fn samples(traffic: Option<&Traffic>, nodes: &[Node]) -> Vec<(u16, Frame)> {
                 let frames = messages.flat_map(|it| data.map(|data| it.frame(&data)));
                 frames.map(|it| numbered(&it?, number.into())).collect()
             }
-            Some(Traffic::Replay { .. }) | None => Vec::new(),
+            // Which identifiers it has is known when it is read: any rule may meet a frame.
+            Some(Traffic::Replay { .. }) => [[0; 8], [0xA5; 8]]
+                .map(|data| numbered(&Frame::from_parts(0, &data, None).ok()?, number.into()))
+                .into(),
+            None => Vec::new(),
         }
     };
     NUMBERS
@@ -292,8 +306,12 @@ fn samples(traffic: Option<&Traffic>, nodes: &[Node]) -> Vec<(u16, Frame)> {
         .collect()
 }
 
-/// A rule that would change the number of a frame that it may meet.
-fn changes_number<'a>(rules: &'a Table, samples: &[(u16, Frame)]) -> Option<&'a str> {
+/// A rule that would change the number of a frame that it may meet: one that it matches, or any.
+fn changes_number<'a>(
+    rules: &'a Table,
+    samples: &[(u16, Frame)],
+    meets_any: bool,
+) -> Option<&'a str> {
     let is_virtual = |rule: &candor_engine::Rule| {
         rules.buses.get(usize::from(rule.from.0)).is_some_and(|bus| bus.is_virtual)
     };
@@ -301,7 +319,7 @@ fn changes_number<'a>(rules: &'a Table, samples: &[(u16, Frame)]) -> Option<&'a 
         rule.edit.modifies()
             && samples.iter().any(|(number, frame)| {
                 // On a virtual bus frames have other identifiers than at first.
-                (is_virtual(rule) || rule.matches(frame))
+                (meets_any || is_virtual(rule) || rule.matches(frame))
                     && rule.edit.apply(frame).is_ok_and(|edited| {
                         candor_lat::pairing::number_of(edited.data()) != Some(*number)
                     })
