@@ -38,7 +38,7 @@ pub(super) struct Selection {
     /// The speed of every vm experiment in million instructions per second: 1000, 500, 250, ...
     #[arg(long, value_name = "N")]
     mips: Option<u32>,
-    /// The experiments of each [[alternative]] of the file too
+    /// Run the experiments with the settings of each alternative of the file, too
     #[arg(long)]
     alternatives: bool,
     /// Run only every M-th of the selected experiments, starting with number N

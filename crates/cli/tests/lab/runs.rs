@@ -127,6 +127,7 @@ fn json_lines_have_the_documented_fields() {
         "published",
         "bounds",
         "each",
+        "alternative",
         "unit",
         "value",
         "seeds",
