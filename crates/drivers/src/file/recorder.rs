@@ -471,6 +471,20 @@ mod tests {
         }
     }
 
+    /// Transmits a frame. On a busy disk a port that was just opened is down for a while.
+    fn transmit(transmitter: &mut dyn Transmitter, frame: &str) -> Sent {
+        let frame = frame.parse().unwrap();
+        let end = clock::now::<Monotonic>() + Nanos::from_secs(20);
+        loop {
+            match transmitter.transmit(&frame, false) {
+                Sent::Down if clock::now::<Monotonic>() < end => {
+                    transmitter.wait(Nanos::from_millis(1));
+                }
+                sent => return sent,
+            }
+        }
+    }
+
     #[test]
     fn what_is_transmitted_is_written() {
         let folder = tempfile::tempdir().unwrap();
@@ -482,8 +496,7 @@ mod tests {
             let begin = clock::now::<Realtime>();
             let texts = ["123#11", "12345678##1AABB", "126#R4", "7FF#1122334455667788_C"];
             for text in texts {
-                let frame = text.parse().unwrap();
-                assert_eq!(transmitter.transmit(&frame, false), Sent::Taken);
+                assert_eq!(transmit(&mut **transmitter, text), Sent::Taken);
             }
             assert!(transmitter.flush_due().is_some() && !transmitter.is_drained());
             drain(&mut **transmitter);
@@ -523,7 +536,7 @@ mod tests {
         let mut port = port(&format!("{name}?replace=true"), Wanted::TRANSMITTER).unwrap();
         assert_eq!(fs::read_to_string(path).unwrap(), LOG, "opening is no reason");
         let transmitter = port.transmitter.as_mut().unwrap();
-        assert_eq!(transmitter.transmit(&"7FF#".parse().unwrap(), false), Sent::Taken);
+        assert_eq!(transmit(&mut **transmitter, "7FF#"), Sent::Taken);
         drain(&mut **transmitter);
         let text = fs::read_to_string(path).unwrap();
         assert!(text.ends_with(" can0 7FF# T\n") && text.lines().count() == 1, "{text}");
