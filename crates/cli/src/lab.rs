@@ -64,8 +64,9 @@ pub(crate) enum LabCommand {
     /// Exits with 1 if an exact figure is gone, or worse than --allow permits: in sim, and of gateways without
     /// load in vm, the shortest and the median latency; there also the instructions per frame and the
     /// lost frames. All other figures (under load, of other experiments in vm, in host, of real buses)
-    /// are shown as ranges over their seeds: they have no verdict and never change the exit code. With
-    /// the counts of `candor lab profile --out`, shows in which function the difference is.
+    /// are shown as ranges over their seeds, and so is everything between two QEMUs: they have no verdict and
+    /// never change the exit code. With the counts of `candor lab profile --out`, shows in which function the
+    /// difference is.
     ///
     /// Example: candor lab compare before after --allow 1%
     Compare(compare::Compare),

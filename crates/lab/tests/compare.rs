@@ -1,4 +1,4 @@
-//! Two runs compared: which figures count, what is only shown, and what has no partner.
+//! Two runs compared: which figures count, what is only shown, and what has no partner; and one kernel after the other.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,6 +8,7 @@ use candor_lab::campaign::{self, Options};
 use candor_lab::compare::{
     Allowance, Comparison, CountChange, Figure, Side, Trend, Verdict, compare,
 };
+use candor_lab::history::{KernelLine, history};
 use candor_lab::result::{
     Figures, FunctionCount, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile, Stopped,
 };
@@ -274,9 +275,14 @@ fn one_folder_is_cut_by_a_setting() {
     assert!(both.with("vm.kernel", "c").results.is_empty());
 }
 
-#[test]
-fn functions_are_reported_with_the_largest_difference_first() {
-    let profile = |kernel: &str, frames: u64, functions: &[(&str, u64)]| ProfileFile {
+/// The instructions of an experiment `one` for so many frames.
+fn profile(kernel: &str, frames: u64, functions: &[(&str, u64)]) -> ProfileFile {
+    let count = |&(name, instructions): &(&str, u64)| FunctionCount {
+        name: name.into(),
+        place: "kernel".into(),
+        instructions,
+    };
+    ProfileFile {
         schema: PROFILE_SCHEMA.into(),
         experiment: "one".into(),
         candor: "0.1.0".into(),
@@ -285,15 +291,70 @@ fn functions_are_reported_with_the_largest_difference_first() {
         config: format!("count = 10\nvm.kernel = '{kernel}'\n"),
         frames,
         instructions: functions.iter().map(|(_, count)| count).sum(),
-        functions: functions
-            .iter()
-            .map(|&(name, instructions)| FunctionCount {
-                name: name.into(),
-                place: "kernel".into(),
-                instructions,
-            })
-            .collect(),
+        functions: functions.iter().map(count).collect(),
+    }
+}
+
+/// Debian 12 counts on in its package where the release does not; the kernels of Debian 13 are a line of their own.
+#[test]
+fn each_release_is_held_against_the_one_before_in_its_line() {
+    let of = |release: &str, version: &str| Machine {
+        release: release.into(),
+        package: Some(format!("linux-image-{release} {version}")),
+        ..machine(release)
     };
+    let machines = [
+        (of("6.12.10+deb13-amd64", "6.12.10-1"), 2_500),
+        (of("6.1.0-9-amd64", "6.1.37-1"), 1_900),
+        (of("6.12.9+deb13-amd64", "6.12.9-1"), 2_000),
+        (of("6.1.0-10-amd64", "6.1.27-1"), 1_900),
+        (of("6.12.10+deb13-rt-amd64", "6.12.10-1"), 9_000),
+    ];
+    let mut all = Side::default();
+    for (machine, p50) in &machines {
+        let release = &machine.release;
+        let mut result = result(&format!("can-{release}"), release, [1_000, *p50, 10_000]);
+        on(&mut result, machine);
+        result.axes.insert("vm.kernel".into(), release.clone());
+        // From two folders: it counts once.
+        all.results.extend([result.clone(), result]);
+    }
+    // 7 instructions per frame more; a timer that hit 3 of 100 frames.
+    for (at, functions) in
+        [(2, [("can_rcv", 10_000), ("tick", 900)]), (0, [("can_rcv", 10_700), ("tick", 1_251)])]
+    {
+        let (machine, _) = &machines[at];
+        let release = &machine.release;
+        let experiment = format!("can-{release}");
+        let config =
+            format!("name = '{experiment}'\nload.kind = 'none'\nvm.kernel = '{release}'\n");
+        let machine = machine.clone();
+        all.profiles.push(ProfileFile {
+            experiment,
+            machine,
+            config,
+            ..profile(release, 100, &functions)
+        });
+    }
+    let points = history(&all);
+    let releases: Vec<_> = points.iter().map(|it| it.release.as_str()).collect();
+    let deb12 = ["6.1.0-10-amd64", "6.1.0-9-amd64"];
+    let deb13 = ["6.12.9+deb13-amd64", "6.12.10+deb13-amd64", "6.12.10+deb13-rt-amd64"];
+    assert_eq!(releases, [&deb12[..], &deb13].concat());
+    assert!(points.iter().all(|it| it.experiment == "can" && it.p50_ns.unwrap().count == 1));
+    let changed: Vec<_> = points.iter().filter(|point| !point.changes.is_empty()).collect();
+    let [point] = changed[..] else { panic!("one changed: {points:?}") };
+    assert_eq!(point.line, KernelLine { debian: "deb13".into(), is_rt: false });
+    let [change] = &point.changes[..] else { panic!("{point:?}") };
+    assert_eq!((change.figure, change.before, change.after), ("p50", 2_000.0, 2_500.0));
+    assert_eq!(change.since, "6.12.9+deb13-amd64");
+    let functions: Vec<_> =
+        change.functions.iter().map(|it| (it.function.as_str(), it.difference())).collect();
+    assert_eq!(functions, [("can_rcv", 7.0)]);
+}
+
+#[test]
+fn functions_are_reported_with_the_largest_difference_first() {
     let old = profile("a", 10, &[("can_rcv", 1_000), ("skb_clone", 500), ("kfree", 70)]);
     let new = profile(
         "b",
