@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use candor_daemon::Reactor;
 use candor_gateway::Snapshot;
-use candor_gateway::metrics::{Exposure, Listening, MAX_CLIENTS, exchange};
+use candor_gateway::metrics::{Exposure, GIVES_WAY, Listening, MAX_CLIENTS, exchange};
 use candor_linux::clock;
 use candor_time::{Monotonic, Nanos};
 
@@ -57,6 +57,33 @@ fn ask(address: SocketAddr, request: &str) -> String {
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).unwrap();
     receive(&mut stream)
+}
+
+/// A connection with a scrape.
+struct Scrape {
+    stream: TcpStream,
+    /// It may have given way to another: this thread had no processor for so long.
+    is_late: bool,
+}
+
+impl Scrape {
+    fn new(address: SocketAddr) -> Self {
+        let begin = clock::now::<Monotonic>();
+        let mut stream = connect(address);
+        // Whoever was refused before is told so by what it receives.
+        let _ = stream.write_all(SCRAPE.as_bytes());
+        let is_late = clock::now::<Monotonic>() - begin >= GIVES_WAY;
+        Self { stream, is_late }
+    }
+
+    /// `None` if it was late and has no page.
+    fn answer(mut self) -> Option<String> {
+        let mut answer = String::new();
+        let received = self.stream.read_to_string(&mut answer);
+        let is_page = answer.contains("\ncandor_up 1\n");
+        assert!(received.is_ok() && is_page || self.is_late, "{received:?}: {answer}");
+        is_page.then_some(answer)
+    }
 }
 
 #[test]
@@ -168,7 +195,8 @@ fn clients_that_reconnect_keep_no_scrape_out() {
         for number in 1..=SCRAPES {
             clock::sleep_until(begin + Nanos::from_millis(5_000 * number / SCRAPES)).unwrap();
             let asked = clock::now::<Monotonic>();
-            let answer = ask(address, SCRAPE);
+            let answer = std::iter::repeat_with(|| Scrape::new(address).answer()).flatten().next();
+            let answer = answer.unwrap();
             let generation = format!("\ncandor_rules_generation {number}\n");
             assert!(answer.contains(&generation), "{number}: {answer}");
             longest = longest.max(clock::now::<Monotonic>() - asked);
@@ -190,25 +218,20 @@ fn five_hundred_scrapes_at_once_are_answered() {
     let exporter = exporter();
     let barrier = Barrier::new(THREADS);
     let begin = clock::now::<Monotonic>();
-    let others: Vec<String> = std::thread::scope(|scope| {
+    let answered: usize = std::thread::scope(|scope| {
         let scrape = || {
-            let ask = |_| {
-                let mut stream = connect(exporter.address());
-                stream.write_all(SCRAPE.as_bytes()).unwrap();
-                stream
-            };
             barrier.wait();
-            let asked: Vec<_> = (0..EACH).map(ask).collect();
+            let asked: Vec<_> = (0..EACH).map(|_| Scrape::new(exporter.address())).collect();
             barrier.wait();
-            let answers = asked.into_iter().map(|mut stream| receive(&mut stream));
-            answers.filter(|answer| !answer.contains("\ncandor_up 1\n")).collect::<Vec<_>>()
+            asked.into_iter().filter_map(Scrape::answer).count()
         };
         let all: Vec<_> = (0..THREADS).map(|_| scope.spawn(scrape)).collect();
-        all.into_iter().flat_map(|one| one.join().unwrap()).collect()
+        all.into_iter().map(|one| one.join().unwrap()).sum()
     });
     let took = clock::now::<Monotonic>() - begin;
-    println!("{} answered in {took}", THREADS * EACH - others.len());
-    assert_eq!(others, [""; 0]);
+    println!("{answered} answered in {took}");
+    // Whoever was late is no witness, and few are.
+    assert!(answered > THREADS * EACH * 9 / 10, "{answered}");
     assert!(took < Nanos::from_secs(20), "{took}");
 }
 
