@@ -72,6 +72,9 @@ impl Source {
 
 #[derive(Args)]
 pub(crate) struct Kernels {
+    /// List every release that Debian has, and not only the newest of each series
+    #[arg(long)]
+    all: bool,
     /// Download Debian's package lists first
     #[arg(long)]
     update: bool,
@@ -140,7 +143,8 @@ fn list(arguments: &Kernels) -> Answer {
              kernels --update`"
         );
     }
-    let available = available.unwrap_or_default();
+    let mut available = available.unwrap_or_default();
+    available.retain(|it| arguments.all || it.is_newest);
     if arguments.json {
         print(&(lines(&available)? + &lines(&cached)?))?;
     } else {

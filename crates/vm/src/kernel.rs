@@ -82,16 +82,14 @@ fn folders(cache: &Cache) -> Result<Vec<(String, PathBuf)>, Error> {
     Ok(folders)
 }
 
-/// The kernels that can be fetched, the newest of each series and flavour, by the lists of packages
-/// that were fetched last; `None` if they never were.
+/// The kernels that can be fetched, the newest of a series first, by the lists of packages that were fetched last; `None`
+/// if they never were.
 ///
 /// # Errors
 /// If the lists cannot be read.
 pub fn available(cache: &Cache) -> Result<Option<Vec<Available>>, Error> {
     let Some(apt) = Apt::fetched_before(cache) else { return Ok(None) };
-    let mut all = debian::all(&apt)?;
-    all.dedup_by(|next, before| (&next.series, next.is_rt) == (&before.series, before.is_rt));
-    Ok(Some(all))
+    debian::all(&apt).map(Some)
 }
 
 /// The kernel that `spec` asks for, from the cache; an own build is brought into it.

@@ -54,7 +54,7 @@ objects! {
         sha256;
     }
 
-    /// The newest kernel of a series and flavour that Debian has.
+    /// A kernel that Debian has: the newest of its series and flavour, or any with --all.
     "available" of "vm kernels" for Available as it {
         /// What asks for it, such as 6.12-rt
         kernel = it.spec().to_string();

@@ -53,16 +53,21 @@ pub struct Available {
     pub suite: String,
     /// Bytes to download.
     pub size: u64,
+    /// Whether its series asks for it: the newest one that is signed.
+    pub is_newest: bool,
     /// The packages, that with the image first.
     packages: Vec<Package>,
     is_signed: bool,
 }
 
 impl Available {
-    /// What asks for the newest of its series.
+    /// The shortest that asks for it.
     #[must_use]
     pub fn spec(&self) -> Spec {
-        Spec::Series { series: self.series.clone(), is_rt: self.is_rt }
+        match self.is_newest {
+            true => Spec::Series { series: self.series.clone(), is_rt: self.is_rt },
+            false => Spec::Debian(self.release.clone()),
+        }
     }
 
     /// The package with the image, and its version.
@@ -121,6 +126,11 @@ fn complete(packages: Vec<Package>) -> Vec<Available> {
             .then(right.is_signed.cmp(&left.is_signed))
             .then_with(|| version::compare(&right.release, &left.release))
     });
+    for first in
+        all.chunk_by_mut(|one, next| (&one.series, one.is_rt) == (&next.series, next.is_rt))
+    {
+        first[0].is_newest = true;
+    }
     all
 }
 
@@ -154,6 +164,7 @@ fn assemble(release: &str, kinds: &BTreeMap<Kind, Package>) -> Option<Available>
         version: first.version,
         suite: first.suite,
         size: packages.iter().map(|package| package.size).sum(),
+        is_newest: false,
         packages,
         is_signed,
     })
@@ -383,7 +394,11 @@ mod tests {
             ]
         );
         let first = &all[1];
-        assert_eq!((first.spec().to_string().as_str(), first.size), ("7.2", 175 << 20));
+        assert_eq!(first.size, 175 << 20);
+        let specs: Vec<_> = all.iter().map(|one| one.spec().to_string()).collect();
+        // One that is not signed yet is the newest only if nothing else is there.
+        let expected = ["7.3", "7.2", "6.19", "6.12", "debian:6.12.10+deb13-amd64", "6.12-rt"];
+        assert_eq!(specs, expected);
         assert_eq!(first.package(), "linux-binary-7.2.1+deb13-amd64 7.2.1-1");
     }
 
