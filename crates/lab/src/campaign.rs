@@ -80,10 +80,12 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let variants = table.remove("experiment");
     let matrix = table.remove("matrix");
     let matrices = matrix::all(variants.as_ref(), matrix.as_ref());
-    let claims = crate::claims::read(table.remove("claim").as_ref(), &findings);
+    let kernels = options.kernel_values()?;
+    let replacement = matrix::replacement(&matrices, &kernels);
+    let claims = crate::claims::read(table.remove("claim").as_ref(), &replacement, &findings);
     let mut alternatives = alternatives::read(table.remove("alternative").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mut drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &findings);
+    let mut drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &[], &findings);
     let hidden = hidden::find(&table, variants.as_ref(), matrix.as_ref());
     for (hidden, check_parts) in hidden.iter().filter_map(|it| Some((it, kind.check_parts?))) {
         check_alone(hidden, check_parts, base, &findings);
@@ -91,12 +93,19 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let only = options.only.as_deref();
     // What a claim may be about: also what is not chosen now, by name or by seed.
     let mut names: BTreeSet<_> = drafts.iter().flat_map(seeds::names).collect();
+    alternatives.iter().for_each(|it| it.require_matches(&drafts, &findings));
+    if !kernels.is_empty() && !findings.has_errors() {
+        drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &kernels, &findings);
+        names.extend(drafts.iter().flat_map(seeds::names));
+    }
     let of_file = drafts.clone();
     alternatives.retain(|it| it.has_known_buses(&of_file, &findings));
     if !options.has_alternatives {
         // What does not run now is checked all the same.
-        for first in
-            of_file.first().iter().flat_map(|first| alternatives.iter().map(|it| it.of(first)))
+        for first in of_file
+            .first()
+            .iter()
+            .flat_map(|first| alternatives.iter().filter_map(|it| it.of(first)))
         {
             let mut draft = first;
             network.lay_under(&mut draft.table, &findings);
@@ -104,8 +113,9 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         }
         alternatives.clear();
     }
-    drafts.extend(alternatives.iter().flat_map(|it| of_file.iter().map(|draft| it.of(draft))));
-    let repeated = with_options(drafts, options, &network, &findings)?;
+    drafts
+        .extend(alternatives.iter().flat_map(|it| of_file.iter().filter_map(|draft| it.of(draft))));
+    let repeated = with_options(drafts, options, &kernels, &network, &findings)?;
     names.extend(repeated.iter().map(|draft| draft.name.clone()));
     crate::claims::refuse_unknown(&claims, &names, &findings);
     matrix::refuse_equal_names(&repeated, &findings);
@@ -148,6 +158,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
 fn with_options(
     drafts: Vec<Draft>,
     options: &Options,
+    kernels: &[Value],
     network: &NetworkFile,
     findings: &Findings,
 ) -> Result<Vec<Draft>, Error> {
@@ -157,8 +168,13 @@ fn with_options(
         let is_meant = only.is_none_or(|glob| seeds::is_meant(&draft, glob));
         let laid = options.lay_over(&mut draft.table);
         network.lay_under(&mut draft.table, findings);
+        let drafts = match options::is_vm(&draft.table) && kernels.len() > 1 {
+            true => draft.on(kernels),
+            false => vec![draft],
+        };
         match laid {
-            Ok(()) => repeated.extend(seeds::repeat(draft, options.seed)),
+            Ok(()) => repeated
+                .extend(drafts.into_iter().flat_map(|draft| seeds::repeat(draft, options.seed))),
             Err(error) if is_meant => return Err(error),
             // What the command line sets need not fit an experiment that is not chosen.
             Err(_) => {}

@@ -323,15 +323,38 @@ impl Claim {
     }
 }
 
+/// Values of an axis that take the place of those of the file.
+#[derive(Default)]
+pub(crate) struct Replacement {
+    /// Those of the file.
+    pub(crate) old: BTreeSet<String>,
+    /// As they are in names of experiments; none if nothing is replaced.
+    pub(crate) new: Vec<String>,
+}
+
+impl Replacement {
+    /// What a claim is about that is about each of these.
+    fn of<'a>(&'a self, each: &[&'a str]) -> Vec<&'a str> {
+        match !self.new.is_empty() && each.iter().all(|it| self.old.contains(*it)) {
+            true => self.new.iter().map(String::as_str).collect(),
+            false => each.to_vec(),
+        }
+    }
+}
+
 /// Reads `[[claim]]` tables.
-pub(crate) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Claim> {
+pub(crate) fn read(
+    value: Option<&Value>,
+    replacement: &Replacement,
+    findings: &Findings,
+) -> Vec<Claim> {
     let Some(value) = value else { return Vec::new() };
     let Some(tables) = value.as_array() else {
         value.wrong_type("claim", "a list of tables", findings);
         return Vec::new();
     };
     let read = |value: &Value| match value.as_table() {
-        Some(table) => read_each(table, findings),
+        Some(table) => read_each(table, replacement, findings),
         None => {
             value.wrong_type("claim", "a table", findings);
             Vec::new()
@@ -383,7 +406,7 @@ fn hint_of(unknown: &str, names: &BTreeSet<String>) -> String {
 const EACH: &str = "{each}";
 
 /// The claims of one table: one, or one of each.
-fn read_each(table: &Table, findings: &Findings) -> Vec<Claim> {
+fn read_each(table: &Table, replacement: &Replacement, findings: &Findings) -> Vec<Claim> {
     let mut section = Section::new(table, findings);
     section.refuse_empty("each", "remove `each` to make one claim");
     let each = section.strings("each");
@@ -394,8 +417,9 @@ fn read_each(table: &Table, findings: &Findings) -> Vec<Claim> {
             let message = format!("`each` needs `{EACH}` in `value`");
             findings.error(section.origin_of("each"), message);
         }
-        let read = |(each, _): &(&str, _)| read_one(Section::new(table, findings), Some(each));
-        return each.iter().filter_map(read).collect();
+        let each: Vec<_> = each.into_iter().map(|(each, _)| each).collect();
+        let read = |each| read_one(Section::new(table, findings), Some(each));
+        return replacement.of(&each).into_iter().filter_map(read).collect();
     }
     read_one(section, None).into_iter().collect()
 }

@@ -29,11 +29,12 @@ pub(super) struct Selection {
     /// The testbed of every experiment: sim, vm or host
     #[arg(long, value_name = "NAME", value_parser = parse_testbed)]
     testbed: Option<Testbed>,
-    /// The kernel of every vm experiment: 6.12, 6.12-rt, debian:VERSION, or a file with --modules
-    #[arg(long, value_name = "NAME|FILE")]
-    kernel: Option<String>,
+    /// The kernel of every vm experiment: 6.12, 6.12-rt, debian:VERSION, or a file with --modules;
+    /// given several times, all experiments on each of them
+    #[arg(long = "kernel", value_name = "NAME|FILE")]
+    kernels: Vec<String>,
     /// The modules of your own kernel: lib/modules/RELEASE
-    #[arg(long, value_name = "DIR", requires = "kernel")]
+    #[arg(long, value_name = "DIR", requires = "kernels")]
     modules: Option<PathBuf>,
     /// The speed of every vm experiment in million instructions per second: 1000, 500, 250, ...
     #[arg(long, value_name = "N")]
@@ -79,7 +80,7 @@ pub(super) fn load(selection: &Selection) -> Result<Campaign, String> {
         only: selection.only.clone(),
         seed: selection.seed,
         testbed: selection.testbed,
-        kernel: kernel(selection)?,
+        kernels: kernels(selection)?,
         mips: selection.mips,
         has_alternatives: selection.alternatives,
         ..Options::default()
@@ -94,21 +95,22 @@ pub(super) fn load(selection: &Selection) -> Result<Campaign, String> {
     Ok(campaign)
 }
 
-/// The kernel that the command line names.
-fn kernel(selection: &Selection) -> Result<Option<KernelChoice>, String> {
-    let Some(kernel) = &selection.kernel else { return Ok(None) };
-    let is_file = kernel.contains('/') || Path::new(kernel).exists();
-    match &selection.modules {
-        Some(modules) => {
-            let (image, modules) = (kernel.into(), modules.clone());
-            Ok(Some(KernelChoice::Files { image, modules }))
-        }
-        None if is_file => Err(format!(
+/// The kernels that the command line names.
+fn kernels(selection: &Selection) -> Result<Vec<KernelChoice>, String> {
+    if let ([kernel], Some(modules)) = (&selection.kernels[..], &selection.modules) {
+        return Ok(vec![KernelChoice::Files { image: kernel.into(), modules: modules.clone() }]);
+    }
+    if selection.modules.is_some() {
+        return Err("--modules belongs to one kernel; name one --kernel FILE".into());
+    }
+    let named = |kernel: &String| match kernel.contains('/') || Path::new(kernel).exists() {
+        true => Err(format!(
             "--kernel {kernel} is a file, and its modules are missing; add --modules DIR, such as \
              lib/modules/RELEASE"
         )),
-        None => Ok(Some(KernelChoice::Named(kernel.clone()))),
-    }
+        false => Ok(KernelChoice::Named(kernel.clone())),
+    };
+    selection.kernels.iter().map(named).collect()
 }
 
 /// The command that runs one experiment again.
@@ -126,7 +128,7 @@ pub(super) fn command_for(selection: &Selection, experiment: &Experiment) -> Str
         command.push_str(&format!(" --testbed {testbed}"));
     }
     if experiment.testbed() == Testbed::Vm {
-        if let Some(kernel) = &selection.kernel {
+        for kernel in &selection.kernels {
             command.push_str(&format!(" --kernel {}", shell_word(kernel)));
         }
         if let Some(modules) = &selection.modules {

@@ -2,13 +2,14 @@
 //! and are not counted.
 
 use candor_config::{Section, Table, Value};
-use candor_diagnostics::Findings;
+use candor_diagnostics::{Findings, Origin};
 use candor_lat::result::file_name;
 
 use super::effect::unknown_bus;
 use super::leaves::leaves;
 use super::matrix::Draft;
 use crate::experiment::Experiment;
+use crate::glob;
 use crate::kinds::{self, Kinds};
 
 /// Other settings for all experiments of a file.
@@ -16,6 +17,8 @@ use crate::kinds::{self, Kinds};
 pub struct Alternative {
     /// What it is called in tables.
     pub name: String,
+    /// Patterns of the names of the experiments that it leaves out, and where they stand.
+    except: Vec<(String, Origin)>,
     settings: Table,
 }
 
@@ -26,14 +29,29 @@ impl Alternative {
         format!("{}.", file_name(&self.name))
     }
 
-    pub(super) fn of(&self, draft: &Draft) -> Draft {
+    /// The experiment with these settings; `None` if it is left out.
+    pub(super) fn of(&self, draft: &Draft) -> Option<Draft> {
+        if self.except.iter().any(|(glob, _)| glob::matches(glob, &draft.group)) {
+            return None;
+        }
         let prefix = self.prefix();
         let mut draft = draft.clone();
         draft.name.insert_str(0, &prefix);
         draft.group.insert_str(0, &prefix);
         draft.table.merge(self.settings.clone());
         draft.axes.push(("alternative".into(), self.name.clone()));
-        Draft { prefix, ..draft }
+        Some(Draft { prefix, ..draft })
+    }
+
+    /// Reports patterns that match none of the experiments of the file.
+    pub(super) fn require_matches(&self, drafts: &[Draft], findings: &Findings) {
+        for (glob, origin) in &self.except {
+            if !drafts.iter().any(|draft| glob::matches(glob, &draft.group)) {
+                let message = format!("no experiment matches `{glob}`");
+                let hint = "`candor lab list` shows their names; leave out the seed";
+                findings.error_with_hint(origin, message, hint);
+            }
+        }
     }
 
     /// Whether the experiments of the file have all buses that it sets; reports one that they have not.
@@ -84,8 +102,12 @@ pub(super) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Alternativ
             let hint = "give each [[alternative]] a different name";
             findings.error_with_hint(origin, format!("two alternatives are called `{name}`"), hint);
         }
+        let except = section.strings("except").into_iter();
+        let except = except.map(|(glob, origin)| (glob.to_owned(), origin.clone())).collect();
+        section.refuse_empty("except", "remove `except` to leave nothing out");
         let mut settings = table.clone();
         settings.remove("name");
+        settings.remove("except");
         for key in ["matrix", "experiment", "claim", "alternative"] {
             if let Some(value) = settings.remove(key) {
                 let message = format!("an alternative cannot have `{key}`");
@@ -104,7 +126,7 @@ pub(super) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Alternativ
                 hint,
             );
         }
-        alternatives.push(Alternative { name, settings });
+        alternatives.push(Alternative { name, except, settings });
     }
     alternatives
 }

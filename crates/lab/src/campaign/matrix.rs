@@ -8,9 +8,13 @@ use candor_lat::result::file_name;
 
 use super::effect::unknown_bus;
 use super::leaves::leaves;
+use crate::claims::Replacement;
 
 /// Experiments at most in one campaign.
 const MAX_EXPERIMENTS: usize = 100_000;
+
+/// The axis of kernels.
+const KERNEL: &str = "vm.kernel";
 
 /// An experiment before its settings are read.
 #[derive(Clone)]
@@ -36,11 +40,22 @@ pub(super) fn all(variants: Option<&Value>, matrix: Option<&Value>) -> Vec<Value
     matrix.into_iter().chain(own).cloned().collect()
 }
 
-/// Lays `[[experiment]]` tables over the rest and multiplies by `[matrix]`.
+/// What takes the place of the kernels of matrices.
+pub(super) fn replacement(matrices: &[Value], kernels: &[Value]) -> Replacement {
+    let tables = matrices.iter().filter_map(Value::as_table);
+    let axes = tables.flat_map(|table| leaves(table, &mut Vec::new()));
+    let values = axes.filter(|(path, _)| path.join(".") == KERNEL).map(|(_, values)| values);
+    let old = values.filter_map(Value::as_array).flatten().map(shown).collect();
+    Replacement { old, new: kernels.iter().map(|it| file_name(&shown(it))).collect() }
+}
+
+/// Lays `[[experiment]]` tables over the rest and multiplies by `[matrix]`. Where a matrix has kernels, these take their
+/// place if there are some.
 pub(super) fn multiply(
     table: &Table,
     variants: Option<&Value>,
     matrix: Option<&Value>,
+    kernels: &[Value],
     findings: &Findings,
 ) -> Vec<Draft> {
     let mut drafts = Vec::new();
@@ -55,7 +70,7 @@ pub(super) fn multiply(
                 findings.error_with_hint(origin, "`experiment` is empty", hint);
             }
             for variant in variants {
-                drafts.extend(overlay(table, variant, findings));
+                drafts.extend(overlay(table, variant, kernels, findings));
             }
         }
         Some(other) => {
@@ -63,7 +78,7 @@ pub(super) fn multiply(
             findings.error_with_hint(&other.origin, message, "write [[experiment]]");
         }
     }
-    let mut drafts = spread(drafts, matrix, findings);
+    let mut drafts = spread(drafts, matrix, kernels, findings);
     for draft in &mut drafts {
         draft.name = file_name(&draft.name);
         draft.group = draft.name.clone();
@@ -86,7 +101,7 @@ pub(super) fn refuse_equal_names(drafts: &[Draft], findings: &Findings) {
 
 /// The experiments of one `[[experiment]]` table: it may have a matrix of its own, beside the one
 /// for all.
-fn overlay(table: &Table, variant: &Value, findings: &Findings) -> Vec<Draft> {
+fn overlay(table: &Table, variant: &Value, kernels: &[Value], findings: &Findings) -> Vec<Draft> {
     let Some(over) = variant.as_table() else {
         variant.wrong_type("experiment", "a table", findings);
         return Vec::new();
@@ -101,11 +116,16 @@ fn overlay(table: &Table, variant: &Value, findings: &Findings) -> Vec<Draft> {
     let mut table = table.clone();
     let name = name.to_owned();
     table.merge(over);
-    spread(vec![Draft::new(name, table)], matrix.as_ref(), findings)
+    spread(vec![Draft::new(name, table)], matrix.as_ref(), kernels, findings)
 }
 
 /// Multiplies drafts by the lists of a matrix.
-fn spread(mut drafts: Vec<Draft>, matrix: Option<&Value>, findings: &Findings) -> Vec<Draft> {
+fn spread(
+    mut drafts: Vec<Draft>,
+    matrix: Option<&Value>,
+    kernels: &[Value],
+    findings: &Findings,
+) -> Vec<Draft> {
     let Some(matrix) = matrix else { return drafts };
     let Some(axes) = matrix.as_table() else {
         matrix.wrong_type("matrix", "a table", findings);
@@ -131,6 +151,7 @@ fn spread(mut drafts: Vec<Draft>, matrix: Option<&Value>, findings: &Findings) -
             continue;
         }
         let key = path.join(".");
+        let values = if key == KERNEL && !kernels.is_empty() { kernels } else { values };
         if drafts.iter().any(|draft| draft.axes.iter().any(|(known, _)| *known == key)) {
             let message = format!("two lists of a matrix set `{key}`");
             findings.error_with_hint(&value.origin, message, "put all values into one list");
@@ -158,6 +179,20 @@ impl Draft {
             axes: Vec::new(),
             table,
         }
+    }
+
+    /// The same on each of these kernels, unless it has a place among them already.
+    pub(super) fn on(self, kernels: &[Value]) -> Vec<Self> {
+        if self.axes.iter().any(|(key, _)| key == KERNEL) {
+            return vec![self];
+        }
+        let path: Vec<_> = KERNEL.split('.').map(str::to_owned).collect();
+        let on = |kernel| {
+            let mut draft = self.with(&path, kernel);
+            draft.group = draft.name.clone();
+            draft
+        };
+        kernels.iter().map(on).collect()
     }
 
     /// The same at one place further on an axis of the matrix.

@@ -19,8 +19,8 @@ pub struct Options {
     pub seed: Option<u64>,
     /// The testbed, instead of the file's.
     pub testbed: Option<Testbed>,
-    /// The kernel of every virtual machine, instead of the file's.
-    pub kernel: Option<KernelChoice>,
+    /// The kernels of every virtual machine, instead of the file's: all experiments on each of them.
+    pub kernels: Vec<KernelChoice>,
     /// The speed of every virtual machine, instead of the file's.
     pub mips: Option<u32>,
     /// Whether experiments run with the settings of each `[[alternative]]` as well.
@@ -36,7 +36,7 @@ impl Default for Options {
             only: None,
             seed: None,
             testbed: None,
-            kernel: None,
+            kernels: Vec::new(),
             mips: None,
             has_alternatives: false,
             kinds: KINDS,
@@ -45,6 +45,16 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The kernels as a file would list them.
+    pub(super) fn kernel_values(&self) -> Result<Vec<Value>, Error> {
+        let value = |kernel: &KernelChoice| {
+            let setting = format!("vm.kernel={}", kernel.to_toml());
+            let table = candor_config::setting(KERNEL_OPTION, &setting).map_err(Error::Other)?;
+            Ok(table.get_path(&["vm", "kernel"]).cloned())
+        };
+        self.kernels.iter().filter_map(|kernel| value(kernel).transpose()).collect()
+    }
+
     /// Lays over a draft what the command line says.
     pub(super) fn lay_over(&self, table: &mut Table) -> Result<(), Error> {
         for set in &self.set {
@@ -61,8 +71,10 @@ impl Options {
         if let Some(testbed) = self.testbed {
             merge(table, "--testbed", &format!("testbed={}", quoted(testbed.name())))?;
         }
-        let is_vm = table.get("testbed").and_then(Value::as_str) == Some(Testbed::Vm.name());
-        if let Some(kernel) = self.kernel.as_ref().filter(|_| is_vm) {
+        let is_vm = is_vm(table);
+        if let [kernel] = &self.kernels[..]
+            && is_vm
+        {
             // A table would be laid over one of the file, not put in its place.
             if let Some(mut machine) = table.get("vm").and_then(Value::as_table).cloned() {
                 machine.remove("kernel");
@@ -89,7 +101,7 @@ impl Options {
             let over = candor_config::setting("--set", set).map_err(Error::Other)?;
             effect::require(self.kinds, set, &over, experiments)?;
         }
-        if let Some(kernel) = &self.kernel {
+        for kernel in &self.kernels {
             effect::require_key(
                 self.kinds,
                 &format!("{KERNEL_OPTION} {kernel}"),
@@ -102,4 +114,9 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// Whether an experiment runs in virtual machines.
+pub(super) fn is_vm(table: &Table) -> bool {
+    table.get("testbed").and_then(Value::as_str) == Some(Testbed::Vm.name())
 }

@@ -309,6 +309,13 @@ fn what_does_not_fit_together_is_reported() {
             ],
         ),
         (
+            format!("{two}{flood}[[alternative]]\nname = 'a'\nexcept = ['nothing-*']\ncount = 3"),
+            &[
+                "test.toml:6:11: error: no experiment matches `nothing-*`",
+                "`candor lab list` shows their names",
+            ],
+        ),
+        (
             format!("{two}{flood}[[alternative]]\nname = 'a'\nbus.in.bitrate = 0"),
             &["test.toml:6:18: error: "],
         ),

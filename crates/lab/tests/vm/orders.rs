@@ -479,10 +479,10 @@ fn the_command_line_chooses_world_and_machine() {
     };
     assert_eq!(kernels(&Options::default()), ["sim", "Linux a, 500 MIPS"]);
     let named = experiment::KernelChoice::Named("6.1".into());
-    let options = Options { kernel: Some(named), mips: Some(1_000), ..Options::default() };
+    let options = Options { kernels: vec![named], mips: Some(1_000), ..Options::default() };
     assert_eq!(kernels(&options), ["sim", "Linux 6.1, 1000 MIPS"]);
     let own = experiment::KernelChoice::Files { image: "b z".into(), modules: "m".into() };
-    let options = Options { kernel: Some(own), testbed: Some(Testbed::Vm), ..Options::default() };
+    let options = Options { kernels: vec![own], testbed: Some(Testbed::Vm), ..Options::default() };
     assert_eq!(kernels(&options), ["Linux b z, 500 MIPS"; 2]);
 }
 
@@ -512,7 +512,7 @@ fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
     let in_file = Files { image: beside("bzImage"), modules: "gone".into() };
     assert_eq!(files(&Options::default()), in_file);
     let typed = Files { image: "bzImage".into(), modules: "mods".into() };
-    assert_eq!(files(&Options { kernel: Some(typed.clone()), ..Options::default() }), typed);
+    assert_eq!(files(&Options { kernels: vec![typed.clone()], ..Options::default() }), typed);
 }
 
 #[test]
