@@ -487,6 +487,40 @@ fn the_command_line_chooses_world_and_machine() {
 }
 
 #[test]
+fn kernels_on_the_command_line_take_the_place_of_those_of_a_matrix() {
+    let machines = "testbed = 'vm'\ntraffic.kind = 'flood'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\n\
+                    bus.out.bitrate = '1M'\n";
+    let matrix = "[matrix]\nvm.kernel = ['6.1', '6.1-rt', '7.2']\n[[experiment]]\nname = 'a'\n";
+    let claim = "[[claim]]\nid = '1'\nsays = 's'\npublished = 'p'\neach = ['6.1', '7.2']\n\
+                 value = 'a-{each} gateway_latency min'\nat_most = 1\n";
+    let one = "[[experiment]]\nname = 'a'\n";
+    let release = "debian:6.12.90+deb13-amd64";
+    for (text, kernels, names, claims) in [
+        (format!("{machines}{matrix}{claim}"), &[][..], &["a-6.1", "a-6.1-rt", "a-7.2"][..], 2),
+        (format!("{machines}{matrix}{claim}"), &[release], &["a-debian-6.12.90-deb13-amd64"], 1),
+        (
+            format!("{machines}{matrix}{claim}"),
+            &["5.1", "5.2", "5.3"],
+            &["a-5.1", "a-5.2", "a-5.3"],
+            3,
+        ),
+        (format!("{machines}{one}"), &["5.1"], &["a"], 0),
+        (format!("{machines}{one}"), &["5.1", "6.1"], &["a-5.1", "a-6.1"], 0),
+    ] {
+        let named = |name: &&str| experiment::KernelChoice::Named((*name).into());
+        let options =
+            Options { kernels: kernels.iter().map(named).collect(), ..Options::default() };
+        let campaign = campaign::parse("t.toml", &text, Path::new(""), &options).unwrap();
+        let found: Vec<_> = campaign.experiments.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!((&found[..], campaign.claims.len()), (names, claims), "{kernels:?}");
+        for (kernel, it) in kernels.iter().zip(&campaign.experiments) {
+            let expected = format!("kernel = \"{kernel}\"");
+            assert!(it.config.contains(&expected), "{}", it.config);
+        }
+    }
+}
+
+#[test]
 fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
     use experiment::KernelChoice::Files;
 
