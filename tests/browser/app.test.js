@@ -73,7 +73,7 @@ test("a choice keeps the places of the others", () => {
 
 test("a state survives the address", () => {
   const state = {
-    chosen: ["half-10", null, "flood-2"], metric: "total_latency", view: "histogram", scale: "linear", colour: "rules", over: "",
+    chosen: ["half-10", null, "flood-2"], metric: "total_latency", view: "histogram", scale: "linear", colour: "rules", over: "", past: "",
     sort: { key: "p99", descending: true }, search: "a & b=c", filters: { "traffic.kind": "half" },
   };
   assert.deepEqual(app.stateFromHash(app.stateToHash(state), REPORT), state);
@@ -188,6 +188,29 @@ test("exactly what is wanted is chosen, in its place", () => {
   assert.deepEqual(app.chosenExactly(["a", null, "c"], ["c", "d", "e"]), ["d", "e", "c"]);
   assert.deepEqual(app.chosenExactly(["a", "b"], []), []);
   assert.deepEqual(app.chosenExactly([], ["a"]), ["a"]);
+});
+
+test("a history has a line for each Debian, and diamonds where something changed", () => {
+  const change = (figure, before, after, functions) => ({ figure, before, after, functions });
+  const changes = [change("min", 7000, 7600, [["can_rcv", 30], ["kfree", -2.2]]), change("instructions", 500, 480, [])];
+  assert.equal(app.changeText(changes), "min +600 ns, instructions -20: can_rcv +30, kfree -2");
+  assert.equal(app.changeText([]), "");
+  assert.deepEqual([null, [7000, 7000], [7000, 7600]].map(app.rangeText), ["", app.duration(7000), `${app.duration(7000)} to ${app.duration(7600)}`]);
+  const release = (release, p50, changes) => ({ release, p50_ns: p50 && [p50, p50 + 100], p999_ns: null, instructions: null, lost: 0, changes });
+  const lines = [
+    { experiment: "a", built_by: "deb12", releases: [release("6.1", 7000, []), release("6.12", 7600, changes)] },
+    { experiment: "a", built_by: "deb13, -rt", releases: [release("6.12", null, []), release("7.2", 9000, [])] },
+  ];
+  const { data } = app.pastPlot(lines, "linear", { series: list("series")[0] });
+  assert.deepEqual(data.map(({ x }) => x), [["6.1", "6.12"], [], ["7.2"], []]);
+  assert.deepEqual(data[0].y, [7050, 7650], "the middle of the seeds");
+  assert.deepEqual(data[0].marker.symbol, ["circle", "diamond"]);
+  assert.deepEqual(data[2].marker.symbol, ["circle"]);
+  const past = [{ experiment: "a" }, { experiment: "b" }];
+  const state = app.stateFromHash("#past=b", { ...REPORT, past });
+  assert.equal(state.past, "b");
+  assert.equal(app.stateFromHash(app.stateToHash(state), { ...REPORT, past }).past, "b");
+  assert.equal(app.stateFromHash("#past=c", { ...REPORT, past }).past, "a");
 });
 
 test("what ran last is chosen, also against an older address", () => {

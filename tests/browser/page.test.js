@@ -229,6 +229,17 @@ test("exports are the profiles on show", async () => {
   assert.match(fs.readFileSync(await svg.path(), "utf8"), /^<svg .*load ethernet/s);
 });
 
+test("a link shows the profiles of a figure of the file over one another", async () => {
+  await open();
+  await seriesCount(6);
+  const links = page.locator("#figures a");
+  assert.deepEqual(await links.allInnerTexts(), ["load and flood"]);
+  await links.click();
+  await seriesCount(3);
+  assert.equal(await page.locator("#metric").inputValue(), "total_latency");
+  assert.ok(await page.locator("#past").isHidden(), "nothing ran on two kernels");
+});
+
 test("time charts appear when they come into view", async () => {
   await open("#metric=gateway_latency&show=one-at-a-time-none&show=half-ethernet&show=endings");
   await seriesCount(3);

@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     print(&out)?;
 
     let latest: Vec<_> = results.iter().map(|result| result.experiment.clone()).collect();
-    report::write(&arguments.out, Some(&latest)).map_err(|error| error.to_string())?;
+    report::write(&arguments.out, Some(&latest), None).map_err(|error| error.to_string())?;
     let index = arguments.out.join("index.html");
     say!("report: {}", index.display());
     let replay = shell_word(&folder.join("replay.toml").display().to_string());

@@ -6,6 +6,7 @@
 
 mod alternatives;
 mod effect;
+mod figures;
 mod hidden;
 mod leaves;
 mod matrix;
@@ -28,6 +29,7 @@ use crate::reading::network::{self, NetworkFile};
 use crate::reading::{Common, Examined, Reading, read_text};
 
 pub use self::alternatives::Alternative;
+pub use self::figures::Figure;
 pub use self::options::Options;
 
 /// A file of experiments.
@@ -41,6 +43,8 @@ pub struct Campaign {
     pub claims: Vec<Claim>,
     /// Other settings that the experiments run with as well; none unless [`Options::has_alternatives`].
     pub alternatives: Vec<Alternative>,
+    /// What its report links to.
+    pub figures: Vec<Figure>,
     /// Warnings; errors end the reading.
     pub warnings: Findings,
     /// How many frames its experiments send in all, if there are so many that no line per frame is
@@ -83,6 +87,8 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let kernels = options.kernel_values()?;
     let replacement = matrix::replacement(&matrices, &kernels);
     let claims = crate::claims::read(table.remove("claim").as_ref(), &replacement, &findings);
+    let figure = table.remove("figure");
+    let figures = figures::read(figure.as_ref(), &replacement, &findings);
     let mut alternatives = alternatives::read(table.remove("alternative").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &[], &findings);
@@ -97,6 +103,9 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     if !kernels.is_empty() && !findings.has_errors() {
         drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &kernels, &findings);
         names.extend(drafts.iter().flat_map(seeds::names));
+    }
+    if let Some(value) = &figure {
+        figures::require_matches(&figures, &drafts, value, &findings);
     }
     let of_file = drafts.clone();
     alternatives.retain(|it| it.has_known_buses(&of_file, &findings));
@@ -149,6 +158,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         experiments,
         claims,
         alternatives,
+        figures,
         warnings: findings,
         too_many_for_lines,
     })

@@ -334,8 +334,11 @@ pub(crate) struct Replacement {
 
 impl Replacement {
     /// What a claim is about that is about each of these.
-    fn of<'a>(&'a self, each: &[&'a str]) -> Vec<&'a str> {
-        match !self.new.is_empty() && each.iter().all(|it| self.old.contains(*it)) {
+    pub(crate) fn of<'a>(&'a self, each: &[&'a str]) -> Vec<&'a str> {
+        match !self.new.is_empty()
+            && !each.is_empty()
+            && each.iter().all(|it| self.old.contains(*it))
+        {
             true => self.new.iter().map(String::as_str).collect(),
             false => each.to_vec(),
         }

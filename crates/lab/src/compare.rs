@@ -24,6 +24,7 @@ pub use self::figures::{Figure, Ranges, Trend, Verdict, exact_figures, seed_figu
 pub use self::functions::FunctionChange;
 pub use self::pairing::Changed;
 use self::pairing::{Item, pair};
+pub(crate) use self::read::read_profiles;
 pub use self::read::{keep, profiles_of};
 use crate::group::{Group, groups};
 use crate::result::{Machine, ProfileFile, ResultFile, is_loaded, machine};

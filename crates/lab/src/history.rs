@@ -5,7 +5,9 @@
 //! different configurations and compilers, so that between them more changes than the kernel.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use candor_lat::result::file_name;
 use candor_lat::{Metric, TapPath};
 
 use crate::compare::{FunctionChange, Side, Verdict, compare};
@@ -20,6 +22,13 @@ pub struct KernelLine {
     pub debian: String,
     /// Whether they are PREEMPT_RT.
     pub is_rt: bool,
+}
+
+/// Such as `deb13, -rt`.
+impl fmt::Display for KernelLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.debian, if self.is_rt { ", -rt" } else { "" })
+    }
 }
 
 /// A release in a line: its numbers, and what it is called.
@@ -156,7 +165,7 @@ fn point(line: &KernelLine, release: &Release, group: &Group<'_>, changes: Vec<C
 
 /// The name of an experiment without the value of the axis `vm.kernel`.
 fn without_kernel(result: &ResultFile, name: &str) -> String {
-    let kernel = result.axes.get("vm.kernel").map(|kernel| format!("-{kernel}"));
+    let kernel = result.axes.get("vm.kernel").map(|kernel| format!("-{}", file_name(kernel)));
     let shorter =
         kernel.and_then(|kernel| Some(name.replacen(&kernel, "", 1)).filter(|it| !it.is_empty()));
     shorter.unwrap_or_else(|| name.to_owned())

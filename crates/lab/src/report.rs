@@ -7,6 +7,7 @@
 //! DIR/report/app.js, style.css    its script and its looks
 //! DIR/report/plotly.min.js        the plotting library, once per report
 //! DIR/report/data.js              the key figures of all experiments
+//! DIR/report/figures.json         the charts of the file of experiments that the page links to
 //! DIR/report/latest.json          which experiments ran last: these are shown when the page is opened
 //! DIR/report/charts/EXPERIMENT.js latency profiles of one experiment
 //! DIR/report/frames/EXPERIMENT.js its time chart, if there is a line per frame
@@ -25,6 +26,7 @@
 //! bytes.
 
 mod chart;
+mod past;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -36,9 +38,13 @@ use std::path::{Path, PathBuf};
 use candor_causes::Cause;
 use candor_lat::section::{Cell, Column, Row, SectionKind, Shown, Unit};
 use candor_lat::{Metric, TapPath};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::campaign::Figure;
+use crate::compare::{Side, profiles_of, read_profiles};
+use crate::history::history;
 use crate::result::{ResultFile, SCHEMA};
 use crate::sections::{self, RULES};
 
@@ -96,19 +102,30 @@ const MAX_RESULT_LEN: u64 = 1 << 26;
 /// Writes the report on all results in `dir`.
 ///
 /// `latest` are the experiments that ran last: the page opens on them and lists them first. Without
-/// them it stays with those it knows.
+/// them it stays with those it knows, and so it does with the figures that the page links to.
 ///
 /// # Errors
 /// There are no results, a result is broken, or a file cannot be read or written. A report that
 /// was there before stays usable: its page is replaced last.
-pub fn write(dir: &Path, latest: Option<&[String]>) -> Result<Report, Error> {
+pub fn write(
+    dir: &Path,
+    latest: Option<&[String]>,
+    figures: Option<&[Figure]>,
+) -> Result<Report, Error> {
     let results = read_results(&dir.join("results"))?;
+    let side = Side {
+        results: results.iter().map(|(_, _, result)| result.clone()).collect(),
+        // What cannot be read names no functions; `lab history` says why.
+        profiles: read_profiles(&profiles_of(dir)).unwrap_or_default(),
+    };
     let assets = dir.join("report");
     let (charts, frames) = (assets.join("charts"), assets.join("frames"));
     make_dir(&charts)?;
     make_dir(&frames)?;
 
-    let mut page = Page::new(latest_run(&assets.join("latest.json"), latest)?);
+    let mut page = Page::new(kept(&assets.join("latest.json"), latest)?);
+    page.past = past::past(history(&side));
+    drop(side);
     for (path, id, mut result) in results {
         let profiles = take_profiles(&mut result);
         write_script(&charts, &id, "candorProfiles", &profiles)?;
@@ -123,6 +140,7 @@ pub fn write(dir: &Path, latest: Option<&[String]>) -> Result<Report, Error> {
         page.experiments.push(Experiment { id, seed_text, has_frames, idle_rules, result });
     }
     page.arrange();
+    page.figures = page.drawn(kept(&assets.join("figures.json"), figures)?);
     remove_stale(&charts, &page, |_| true)?;
     remove_stale(&frames, &page, |experiment| experiment.has_frames)?;
 
@@ -135,12 +153,15 @@ pub fn write(dir: &Path, latest: Option<&[String]>) -> Result<Report, Error> {
     Ok(Report { index, experiments: page.experiments.len() })
 }
 
-/// Keeps which experiments ran last, or tells it.
-fn latest_run(path: &Path, latest: Option<&[String]>) -> Result<Vec<String>, Error> {
-    match latest {
-        Some(latest) => {
-            replace(path, json(&latest).as_bytes())?;
-            Ok(latest.to_vec())
+/// Keeps what the last run says of the page, or tells it.
+fn kept<T: Clone + Serialize + DeserializeOwned>(
+    path: &Path,
+    said: Option<&[T]>,
+) -> Result<Vec<T>, Error> {
+    match said {
+        Some(said) => {
+            replace(path, json(&said).as_bytes())?;
+            Ok(said.to_vec())
         }
         // What cannot be read is as good as unknown: it only decides what is shown first.
         None => {
@@ -177,10 +198,22 @@ struct Page {
     sections: Vec<SectionName>,
     /// The experiments that ran last, in their order.
     latest: Vec<String>,
+    figures: Vec<Drawn>,
+    /// What ran on one kernel after the other.
+    past: Vec<past::Past>,
     /// Another one after another run: then the page does not go on with what was chosen before.
     run: String,
     /// Those that ran last come first.
     experiments: Vec<Experiment>,
+}
+
+/// A chart that the page links to.
+#[derive(Serialize)]
+struct Drawn {
+    title: String,
+    metric: String,
+    /// What is chosen on it: of experiments with several seeds the run with the largest value.
+    experiments: Vec<String>,
 }
 
 /// A metric as the page shows it, from the one definition there is.
@@ -256,9 +289,34 @@ impl Page {
             causes: Cause::ALL.map(cause).into(),
             sections: sections::ALL.iter().filter_map(section).collect(),
             latest,
+            figures: Vec::new(),
+            past: Vec::new(),
             run: String::new(),
             experiments: Vec::new(),
         }
+    }
+
+    /// The figures that some of the experiments are in.
+    fn drawn(&self, figures: Vec<Figure>) -> Vec<Drawn> {
+        let drawn = |figure: Figure| {
+            let mut worst: Vec<&Experiment> = Vec::new();
+            for it in self.experiments.iter().filter(|it| figure.shows(it.result.group())) {
+                let max =
+                    |it: &Experiment| it.result.metrics.get(&figure.metric).map(|it| it.max_ns);
+                match worst.iter_mut().find(|other| other.result.group() == it.result.group()) {
+                    Some(other) if max(it) > max(other) => *other = it,
+                    Some(_) => {}
+                    None => worst.push(it),
+                }
+            }
+            let experiments: Vec<_> = worst.iter().map(|it| it.id.clone()).collect();
+            (!experiments.is_empty()).then_some(Drawn {
+                title: figure.title,
+                metric: figure.metric,
+                experiments,
+            })
+        };
+        figures.into_iter().filter_map(drawn).collect()
     }
 
     /// Puts the experiments that ran last first, in their order, and gives their run a name. The same

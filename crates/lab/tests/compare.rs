@@ -6,7 +6,7 @@ use std::path::Path;
 use candor_causes::Cause;
 use candor_lab::campaign::{self, Options};
 use candor_lab::compare::{
-    Allowance, Comparison, CountChange, Figure, Side, Trend, Verdict, compare,
+    Allowance, Comparison, CountChange, Figure, Side, Trend, Verdict, compare, keep,
 };
 use candor_lab::history::{KernelLine, history};
 use candor_lab::result::{
@@ -15,6 +15,7 @@ use candor_lab::result::{
 use candor_lab::runner::{Runner, Task};
 use candor_lab::sections::{EFFORT, MACHINE};
 use candor_lab::simulate::{self, Simulation, Unwatched};
+use candor_lab::{report, run};
 use candor_lat::Metric;
 use candor_lat::section::Row;
 
@@ -313,9 +314,10 @@ fn each_release_is_held_against_the_one_before_in_its_line() {
     let mut all = Side::default();
     for (machine, p50) in &machines {
         let release = &machine.release;
-        let mut result = result(&format!("can-{release}"), release, [1_000, *p50, 10_000]);
+        let name = format!("can-debian-{}", release.replace('+', "-"));
+        let mut result = result(&name, release, [1_000, *p50, 10_000]);
         on(&mut result, machine);
-        result.axes.insert("vm.kernel".into(), release.clone());
+        result.axes.insert("vm.kernel".into(), format!("debian:{release}"));
         // From two folders: it counts once.
         all.results.extend([result.clone(), result]);
     }
@@ -325,7 +327,7 @@ fn each_release_is_held_against_the_one_before_in_its_line() {
     {
         let (machine, _) = &machines[at];
         let release = &machine.release;
-        let experiment = format!("can-{release}");
+        let experiment = format!("can-debian-{}", release.replace('+', "-"));
         let config =
             format!("name = '{experiment}'\nload.kind = 'none'\nvm.kernel = '{release}'\n");
         let machine = machine.clone();
@@ -351,6 +353,25 @@ fn each_release_is_held_against_the_one_before_in_its_line() {
     let functions: Vec<_> =
         change.functions.iter().map(|it| (it.function.as_str(), it.difference())).collect();
     assert_eq!(functions, [("can_rcv", 7.0)]);
+
+    // The report shows the same; the only one with PREEMPT_RT is no history.
+    let dir = tempfile::tempdir().unwrap();
+    run::prepare(dir.path()).unwrap();
+    for result in all.results.iter().step_by(2) {
+        let path = run::results_of(dir.path()).join(format!("{}.json", result.experiment));
+        std::fs::write(path, serde_json::to_vec(result).unwrap()).unwrap();
+    }
+    all.profiles.iter().for_each(|profile| drop(keep(dir.path(), profile).unwrap()));
+    report::write(dir.path(), None, None).unwrap();
+    let data = std::fs::read_to_string(dir.path().join("report/data.js")).unwrap();
+    let expected = concat!(
+        r#""past":[{"experiment":"can","built_by":"deb12","releases":[{"release":"6.1.0-10-amd64","#,
+        r#""p50_ns":[1900.0,1900.0],"p999_ns":[35000.0,35000.0],"instructions":null,"lost":0,"changes":[]},"#
+    );
+    assert!(data.contains(expected), "{data}");
+    let change =
+        r#"{"figure":"p50","before":2000.0,"after":2500.0,"functions":[["can_rcv",7.0]]}]}]}],"#;
+    assert!(data.contains(change), "{data}");
 }
 
 #[test]

@@ -92,7 +92,8 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
     }
     tell(&judged, &results);
     let wanted = if arguments.no_run { results.len() } else { campaign.experiments.len() };
-    let is_same = finish(&arguments.running.out, &outcome, wanted, !arguments.no_run);
+    let is_same =
+        finish(&arguments.running.out, &outcome, &campaign.figures, wanted, !arguments.no_run);
     let answer = is_same.map(|is_same| is_same && agrees(&judged));
     if arguments.json {
         print(&json::line(&(Counts::of_all(judged.iter()), &answer))?)?;
@@ -117,7 +118,8 @@ pub(crate) fn run_with_claims(arguments: &Run) -> Answer {
         }
         tell(&judged, &results);
     }
-    let is_same = finish(&arguments.running.out, &outcome, campaign.experiments.len(), true);
+    let wanted = campaign.experiments.len();
+    let is_same = finish(&arguments.running.out, &outcome, &campaign.figures, wanted, true);
     is_same.map(|is_same| is_same && agrees(&judged))
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use candor_diagnostics::counted;
 use candor_lab::compare::{FunctionChange, Side};
 use candor_lab::glob;
-use candor_lab::history::{Change, KernelLine, Point, history as of};
+use candor_lab::history::{Change, Point, history as of};
 use candor_output::say;
 use clap::Args;
 
@@ -74,7 +74,7 @@ fn text(points: &[Point]) -> String {
     let row = |point: &Point| {
         vec![
             point.experiment.clone(),
-            shown(&point.line),
+            point.line.to_string(),
             point.release.clone(),
             point.p50_ns.map_or(String::new(), |it| duration_range(it.least, it.most)),
             point.p999_ns.map_or(String::new(), |it| duration_range(it.least, it.most)),
@@ -84,11 +84,6 @@ fn text(points: &[Point]) -> String {
         ]
     };
     table(&head, &points.iter().map(row).collect::<Vec<_>>())
-}
-
-fn shown(line: &KernelLine) -> String {
-    let rt = if line.is_rt { ", -rt" } else { "" };
-    format!("{}{rt}", line.debian)
 }
 
 /// Such as `min +600 ns, p50 +612 ns: cgw_csum_xor_rel +89`. Functions are those of the experiment, so of all its figures.

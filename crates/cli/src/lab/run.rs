@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use candor_diagnostics::part_of;
+use candor_lab::campaign::Figure;
 use candor_lab::experiment::Testbed;
 use candor_lab::host::Host;
 use candor_lab::run::{self, Difference, Outcome, Settings, results_of};
@@ -63,7 +64,8 @@ pub(crate) struct Run {
 pub(super) fn run(arguments: &Run) -> Answer {
     let campaign = load(&arguments.selection)?;
     let outcome = run_and_show(arguments, &campaign)?;
-    finish(&arguments.running.out, &outcome, campaign.experiments.len(), true)
+    let wanted = campaign.experiments.len();
+    finish(&arguments.running.out, &outcome, &campaign.figures, wanted, true)
 }
 
 /// Runs a campaign and shows what was measured.
@@ -135,12 +137,18 @@ pub(super) fn execute(
 
 /// Writes the report, says where it is, and what is not in it. Whether all runs that should be the
 /// same were the same.
-pub(super) fn finish(out: &Path, outcome: &Outcome, wanted: usize, has_run: bool) -> Answer {
+pub(super) fn finish(
+    out: &Path,
+    outcome: &Outcome,
+    figures: &[Figure],
+    wanted: usize,
+    has_run: bool,
+) -> Answer {
     let finished = outcome.finished.len();
     if finished > 0 {
         let latest: Vec<_> =
             outcome.finished.iter().map(|ran| ran.result.experiment.clone()).collect();
-        report::write(out, has_run.then_some(latest.as_slice()))
+        report::write(out, has_run.then_some(latest.as_slice()), Some(figures))
             .map_err(|error| error.to_string())?;
         say!("report: {}", out.join("index.html").display());
     }

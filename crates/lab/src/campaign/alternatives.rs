@@ -108,7 +108,7 @@ pub(super) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Alternativ
         let mut settings = table.clone();
         settings.remove("name");
         settings.remove("except");
-        for key in ["matrix", "experiment", "claim", "alternative"] {
+        for key in ["matrix", "experiment", "claim", "figure", "alternative"] {
             if let Some(value) = settings.remove(key) {
                 let message = format!("an alternative cannot have `{key}`");
                 findings.error_with_hint(

@@ -46,7 +46,8 @@ impl Side {
     }
 }
 
-fn read_profiles(folder: &Path) -> Result<Vec<ProfileFile>, Error> {
+/// The counts of instructions in the folder `folder`; none if it is not there.
+pub(crate) fn read_profiles(folder: &Path) -> Result<Vec<ProfileFile>, Error> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(|error| Error::read(folder, error))?,

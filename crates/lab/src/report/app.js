@@ -316,7 +316,7 @@ function worstText(report, { chosen, metric }) {
 
 /** The state of a page that was opened without one. */
 function initialState(report) {
-  const { metrics, experiments } = report;
+  const { metrics, experiments, past = [] } = report;
   const used = metrics.filter(({ key }) => experiments.some((e) => e.metrics[key]?.count > 0));
   const main = ["gateway_latency", "network_latency", "round_trip", "delivery", "reception"];
   const metric = main.map((name) => used.find(({ key }) => key === name)).find(Boolean) ?? used[0] ?? metrics[0];
@@ -328,19 +328,21 @@ function initialState(report) {
     scale: "log",
     colour: "",
     over: numericAxes(experiments)[0] ?? "",
+    past: past[0]?.experiment ?? "",
     sort: { key: "", descending: false },
     search: "",
     filters: {},
   };
 }
 
-function stateToHash({ chosen, metric, view, scale, colour, over, sort, search, filters }, run) {
+function stateToHash({ chosen, metric, view, scale, colour, over, past, sort, search, filters }, run) {
   const parts = new URLSearchParams({ metric, view, scale });
   if (run) parts.set("run", run);
   chosen.forEach((id) => parts.append("show", id ?? ""));
   if (chosen.length === 0) parts.append("show", "");
   if (colour) parts.set("colour", colour);
   if (over) parts.set("over", over);
+  if (past) parts.set("past", past);
   if (sort.key) parts.set("sort", (sort.descending ? "-" : "") + sort.key);
   if (search) parts.set("find", search);
   for (const [axis, value] of Object.entries(filters)) parts.append("axis", `${axis}=${value}`);
@@ -364,6 +366,7 @@ function stateFromHash(hash, report) {
   const axes = axesOf(report.experiments);
   pick("colour", axes.map(([axis]) => axis));
   pick("over", numericAxes(report.experiments));
+  pick("past", (report.past ?? []).map(({ experiment }) => experiment));
   const isSameRun = !parts.has("run") || parts.get("run") === report.run;
   if (parts.has("show") && isSameRun) {
     const ids = new Set(report.experiments.map(({ id }) => id));
@@ -537,6 +540,47 @@ function sweepPlot(series, axis, title, scale, theme) {
   });
   const xaxis = { title: { text: plotText(axis) }, tickformat: "," };
   return { data, layout: layout(theme, { xaxis, yaxis, showlegend: series.length > 1 }) };
+}
+
+/** How an exact figure changed: `min +600 ns, p50 +612 ns: cgw_csum_xor_rel +89`. */
+function changeText(changes) {
+  const signed = (number) => (number < 0 ? "-" : "+") + count(Math.round(Math.abs(number)));
+  const figures = changes.map(({ figure, before, after }) => `${figure} ${signed(after - before)}${["min", "p50"].includes(figure) ? " ns" : ""}`);
+  const functions = (changes[0]?.functions ?? []).map(([name, more]) => `${name} ${signed(more)}`);
+  return figures.join(", ") + (functions.length > 0 ? `: ${functions.join(", ")}` : "");
+}
+
+/** A latency over the seeds: one value, or the smallest and the largest. */
+function rangeText(range) {
+  const [least, most] = (range ?? []).map((ns) => duration(Math.round(ns)));
+  return range === null ? "" : least === most ? least : `${least} to ${most}`;
+}
+
+/** An experiment on one release after the other; a line for each Debian, with and without PREEMPT_RT. */
+function pastPlot(lines, scale, theme) {
+  const middle = (range) => (range[0] + range[1]) / 2;
+  const values = lines.flatMap(({ releases }) => releases.flatMap(({ p50_ns, p999_ns }) => [p50_ns, p999_ns].filter(Boolean).map((range) => [middle(range)])));
+  const { place, axis: yaxis } = latencyAxis("Latency", scale, values);
+  const data = lines.flatMap(({ built_by: name, releases }, index) => {
+    const { color } = styleOf(index, theme);
+    const line = (key, label, own) => {
+      const shown = releases.filter((release) => release[key]);
+      return {
+        type: "scatter", mode: "lines+markers", legendgroup: name,
+        x: shown.map(({ release }) => plotText(release)), y: shown.map((release) => place(middle(release[key]))),
+        text: shown.map((release) => [`${label} ${rangeText(release[key])}`, changeText(release.changes)].filter(Boolean).map(plotText).join("<br>")),
+        hovertemplate: "%{text}<extra></extra>", ...own,
+      };
+    };
+    const symbol = releases.filter(({ p50_ns }) => p50_ns).map(({ changes }) => (changes.length > 0 ? "diamond" : "circle"));
+    const size = symbol.map((symbol) => (symbol === "diamond" ? 11 : 6));
+    return [
+      line("p50_ns", "p50", { name: plotText(name), line: { color, width: 2 }, marker: { color, symbol, size }, showlegend: lines.length > 1 }),
+      line("p999_ns", "p99.9", { line: { color, width: 1, dash: "dot" }, marker: { color, size: 4 }, showlegend: false }),
+    ];
+  });
+  const xaxis = { type: "category", tickangle: -30, automargin: true };
+  return { data, layout: layout(theme, { xaxis, yaxis, showlegend: lines.length > 1 }) };
 }
 
 /** The classic histograms over one another. */
@@ -798,6 +842,13 @@ function startPage() {
     $("sweep").hidden = numeric.length === 0;
     $("over").replaceChildren(...numeric.map((axis) => h("option", { value: axis }, short.get(axis))));
     $("over").onchange = (event) => change({ over: event.target.value });
+    const pasts = [...new Set(report.past.map(({ experiment }) => experiment))];
+    $("past").hidden = pasts.length === 0;
+    $("past-of").replaceChildren(...pasts.map((name) => h("option", { value: name }, name)));
+    $("past-of").onchange = (event) => change({ past: event.target.value });
+    $("figures").hidden = report.figures.length === 0;
+    $("figures").replaceChildren(...report.figures.map(({ title, metric, experiments }) =>
+      h("a", { href: stateToHash({ ...initialState(report), metric, chosen: experiments }, report.run) }, title)));
     const choose = { "choose-all": () => report.experiments, "choose-none": () => [], "choose-shown": shownRows };
     for (const [id, wanted] of Object.entries(choose)) {
       $(id).onclick = () => change({ chosen: chosenExactly(state.chosen, wanted().map((e) => e.id)) });
@@ -851,6 +902,7 @@ function startPage() {
   function showControls() {
     $("metric").value = state.metric;
     $("over").value = state.over;
+    $("past-of").value = state.past;
     $("colour").value = state.colour;
     $("formula").textContent = `${state.metric} = ${metricOf(state.metric).formula}`;
     $("overlay-title").textContent = state.view === "profile" ? "Latency profile" : "Histogram";
@@ -1160,6 +1212,7 @@ function startPage() {
     const missing = loaded.filter(({ status }) => status === "rejected").map(({ reason }) => reason.message);
     drawOverlay(missing);
     drawSweep();
+    drawPast();
     for (const chart of document.querySelectorAll(".detail .chart")) {
       delete chart.dataset.drawn;
       if (chart.dataset.seen === "true") drawTime(chart.closest(".detail"));
@@ -1217,6 +1270,22 @@ function startPage() {
     $("sweep-title").textContent = `${label} over ${short}`;
     const plot = sweepPlot(shown, isTime ? `${short} (µs)` : short, label, state.scale, theme());
     Plotly.react($("sweep-chart"), plot.data, plot.layout, config);
+  }
+
+  /** The chosen experiment on one kernel after the other. */
+  function drawPast() {
+    const lines = report.past.filter(({ experiment }) => experiment === state.past);
+    if (lines.length === 0) return;
+    const plot = pastPlot(lines, state.scale, theme());
+    Plotly.react($("past-chart"), plot.data, plot.layout, config);
+    const heads = ["Built by", "Release", "p50", "p99.9", "Instructions", "Lost", "Change"];
+    const row = (line, it) => h("tr", {},
+      [line.built_by, it.release, rangeText(it.p50_ns), rangeText(it.p999_ns),
+        it.instructions ? [...new Set(it.instructions.map((n) => count(Math.round(n))))].join(" to ") : "",
+        count(it.lost), changeText(it.changes)].map((cell) => h("td", {}, cell)));
+    $("past-table").replaceChildren(
+      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
+      h("tbody", {}, lines.flatMap((line) => line.releases.map((it) => row(line, it)))));
   }
 
   let highlighted = null;
@@ -1348,8 +1417,8 @@ function startPage() {
 
 if (typeof module !== "undefined") {
   module.exports = {
-    ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, chosenExactly, columnsOf, count, duration,
-    initialState, matches, namesOf, numberOf, numericAxes, percent, plotText, profilePlot, profilesCsv, rampColour, readout,
+    ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, changeText, chosenExactly, columnsOf, count, duration,
+    initialState, matches, namesOf, numberOf, numericAxes, pastPlot, percent, plotText, profilePlot, profilesCsv, rampColour, rangeText, readout,
     runningSum, scheduleParts, sorted, stateFromHash, stateToHash, styleOf, sweepPlot, sweeps, timePlot, toggled, visible,
     worst, worstText,
   };

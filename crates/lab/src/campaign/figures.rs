@@ -1,0 +1,90 @@
+//! `[[figure]]`: charts that the report links to.
+
+use candor_config::{Section, Value};
+use candor_diagnostics::Findings;
+use candor_lat::Metric;
+use serde::{Deserialize, Serialize};
+
+use super::matrix::Draft;
+use crate::claims::Replacement;
+use crate::glob;
+
+/// What stands for one of several.
+const EACH: &str = "{each}";
+
+/// Latency profiles over one another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What it shows.
+    pub title: String,
+    /// Patterns of the names of its experiments, without the seed.
+    pub only: Vec<String>,
+    /// The key of the metric.
+    pub metric: String,
+}
+
+impl Figure {
+    /// Whether it shows the experiment of this name.
+    #[must_use]
+    pub fn shows(&self, group: &str) -> bool {
+        self.only.iter().any(|glob| glob::matches(glob, group))
+    }
+}
+
+/// Reads `[[figure]]` tables.
+pub(super) fn read(
+    value: Option<&Value>,
+    replacement: &Replacement,
+    findings: &Findings,
+) -> Vec<Figure> {
+    let Some(value) = value else { return Vec::new() };
+    let Some(tables) = value.as_array() else {
+        value.wrong_type("figure", "a list of tables", findings);
+        return Vec::new();
+    };
+    let mut figures = Vec::new();
+    for value in tables {
+        let Some(table) = value.as_table() else {
+            value.wrong_type("figure", "a table", findings);
+            continue;
+        };
+        let mut section = Section::new(table, findings);
+        section.require(&["title", "only"]);
+        section.refuse_empty("only", "write patterns of names, such as only = [\"simple-*\"]");
+        let metrics = Metric::ALL.map(|metric| (metric.key(), metric));
+        let metric = section.one_of("metric", &metrics).unwrap_or(Metric::GatewayLatency);
+        section.refuse_empty("each", "remove `each` to make one figure");
+        let each: Vec<_> = section.strings("each").into_iter().map(|(each, _)| each).collect();
+        let title = section.string("title").unwrap_or_default();
+        let only = section.strings("only");
+        section.finish();
+        let figure = |filled: &dyn Fn(&str) -> String| Figure {
+            title: filled(title),
+            only: only.iter().map(|(glob, _)| filled(glob)).collect(),
+            metric: metric.key().to_owned(),
+        };
+        match replacement.of(&each)[..] {
+            [] => figures.push(figure(&str::to_owned)),
+            ref each => {
+                figures.extend(each.iter().map(|one| figure(&|text| text.replace(EACH, one))));
+            }
+        }
+    }
+    figures
+}
+
+/// Reports figures that show nothing.
+pub(super) fn require_matches(
+    figures: &[Figure],
+    drafts: &[Draft],
+    value: &Value,
+    findings: &Findings,
+) {
+    for figure in figures {
+        if !drafts.iter().any(|draft| figure.shows(&draft.group)) {
+            let message = format!("the figure `{}` matches no experiment", figure.title);
+            let hint = "`candor lab list` shows their names; leave out the seed";
+            findings.error_with_hint(&value.origin, message, hint);
+        }
+    }
+}
