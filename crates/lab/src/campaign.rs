@@ -87,8 +87,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let kernels = options.kernel_values()?;
     let replacement = matrix::replacement(&matrices, &kernels);
     let claims = crate::claims::read(table.remove("claim").as_ref(), &replacement, &findings);
-    let figure = table.remove("figure");
-    let figures = figures::read(figure.as_ref(), &replacement, &findings);
+    let figures = figures::read(table.remove("figure").as_ref(), &replacement, &findings);
     let mut alternatives = alternatives::read(table.remove("alternative").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &[], &findings);
@@ -96,7 +95,6 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     for (hidden, check_parts) in hidden.iter().filter_map(|it| Some((it, kind.check_parts?))) {
         check_alone(hidden, check_parts, base, &findings);
     }
-    let only = options.only.as_deref();
     // What a claim may be about: also what is not chosen now, by name or by seed.
     let mut names: BTreeSet<_> = drafts.iter().flat_map(seeds::names).collect();
     alternatives.iter().for_each(|it| it.require_matches(&drafts, &findings));
@@ -104,19 +102,13 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &kernels, &findings);
         names.extend(drafts.iter().flat_map(seeds::names));
     }
-    if let Some(value) = &figure {
-        figures::require_matches(&figures, &drafts, value, &findings);
-    }
+    figures::require_matches(&figures, &drafts, &findings);
     let of_file = drafts.clone();
     alternatives.retain(|it| it.has_known_buses(&of_file, &findings));
     if !options.has_alternatives {
         // What does not run now is checked all the same.
-        for first in of_file
-            .first()
-            .iter()
-            .flat_map(|first| alternatives.iter().filter_map(|it| it.of(first)))
-        {
-            let mut draft = first;
+        for it in &alternatives {
+            let Some(mut draft) = of_file.iter().find_map(|draft| it.of(draft)) else { continue };
             network.lay_under(&mut draft.table, &findings);
             read(draft, options.kinds, (base, &network), &findings);
         }
@@ -131,13 +123,8 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     if repeated.is_empty() && findings.has_errors() {
         return Err(Error::Findings(findings));
     }
-    let selected = select(name, repeated, only)?;
-    let mut experiments = Vec::with_capacity(selected.len());
-    let mut is_open = Vec::with_capacity(selected.len());
-    for draft in selected {
-        is_open.push(draft.table.get("per_frame").is_none());
-        experiments.extend(read(draft, options.kinds, (base, &network), &findings));
-    }
+    let selected = select(name, repeated, options.only.as_deref())?;
+    let (mut experiments, is_open) = read_all(selected, options, (base, &network), &findings);
     if findings.has_errors() {
         return Err(Error::Findings(findings));
     }
@@ -158,10 +145,26 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         experiments,
         claims,
         alternatives,
-        figures,
+        figures: figures.into_iter().map(|(figure, _)| figure).collect(),
         warnings: findings,
         too_many_for_lines,
     })
+}
+
+/// Reads what is selected, and says of each whether the file leaves open if there is a line per frame.
+fn read_all(
+    selected: Vec<Draft>,
+    options: &Options,
+    place: (&Path, &NetworkFile),
+    findings: &Findings,
+) -> (Vec<Experiment>, Vec<bool>) {
+    let mut experiments = Vec::with_capacity(selected.len());
+    let mut is_open = Vec::with_capacity(selected.len());
+    for draft in selected {
+        is_open.push(draft.table.get("per_frame").is_none());
+        experiments.extend(read(draft, options.kinds, place, findings));
+    }
+    (experiments, is_open)
 }
 
 /// What the command line and the network say, laid over and under the drafts, and one of each for each seed.

@@ -17,8 +17,16 @@ const PAGE_HEAD_LEN: u64 = 16 << 10;
 /// How much of a result is read to find its schema, which comes first.
 const RESULT_HEAD_LEN: u64 = 64;
 /// What a report keeps in its folder `report`.
-const ASSETS: [&str; 7] =
-    ["app.js", "charts", "data.js", "frames", "latest.json", "plotly.min.js", "style.css"];
+const ASSETS: [&str; 8] = [
+    "app.js",
+    "charts",
+    "data.js",
+    "figures.json",
+    "frames",
+    "latest.json",
+    "plotly.min.js",
+    "style.css",
+];
 
 /// The first thing in `dir` that a report would replace although no report wrote it.
 ///

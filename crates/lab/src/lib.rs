@@ -36,6 +36,7 @@ pub mod quantity;
 mod reading;
 pub mod report;
 pub mod result;
+pub mod results;
 pub mod rules;
 pub mod run;
 pub mod runner;

@@ -30,22 +30,22 @@ mod past;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use candor_causes::Cause;
-use candor_lat::section::{Cell, Column, Row, SectionKind, Shown, Unit};
+use candor_lat::section::{Cell, Column, Row, SectionKind, Shown};
 use candor_lat::{Metric, TapPath};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::campaign::Figure;
 use crate::compare::{Side, profiles_of, read_profiles};
 use crate::history::history;
-use crate::result::{ResultFile, SCHEMA};
+use crate::result::ResultFile;
+use crate::results::{Error, files_in, read_files, unreadable};
 use crate::sections::{self, RULES};
 
 /// A report that was written.
@@ -56,48 +56,6 @@ pub struct Report {
     /// How many experiments it shows.
     pub experiments: usize,
 }
-
-/// Why there is no report: where, what is wrong, and the remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
-    /// The file or folder.
-    pub path: PathBuf,
-    /// Line and column, both from 1, where they are known.
-    pub position: Option<(usize, usize)>,
-    /// What is wrong, in one clause that begins with a small letter.
-    pub message: String,
-    /// What to do about it.
-    pub hint: &'static str,
-}
-
-/// One line: `FILE:LINE:COLUMN: what is wrong; the remedy`.
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())?;
-        if let Some((line, column)) = self.position {
-            write!(f, ":{line}:{column}")?;
-        }
-        write!(f, ": {}; {}", self.message, self.hint)
-    }
-}
-impl std::error::Error for Error {}
-
-impl Error {
-    fn new(path: &Path, message: impl Into<String>, hint: &'static str) -> Self {
-        Self { path: path.to_owned(), position: None, message: message.into(), hint }
-    }
-
-    fn at(mut self, line: usize, column: usize) -> Self {
-        self.position = Some((line, column));
-        self
-    }
-}
-
-/// The remedy for a result that this version cannot read.
-const RUN_AGAIN: &str = "delete the file or run the experiment again";
-
-/// The longest result file that is read: 64 MB, hundreds of times the usual.
-const MAX_RESULT_LEN: u64 = 1 << 26;
 
 /// Writes the report on all results in `dir`.
 ///
@@ -112,7 +70,7 @@ pub fn write(
     latest: Option<&[String]>,
     figures: Option<&[Figure]>,
 ) -> Result<Report, Error> {
-    let results = read_results(&dir.join("results"))?;
+    let results = read_files(&dir.join("results"))?;
     let side = Side {
         results: results.iter().map(|(_, _, result)| result.clone()).collect(),
         // What cannot be read names no functions; `lab history` says why.
@@ -335,100 +293,6 @@ impl Page {
     }
 }
 
-/// All results in the order of their file names.
-/// All results in `dir`, in the order of their file names.
-///
-/// # Errors
-/// There are none, or one is broken or cannot be read.
-pub fn results(dir: &Path) -> Result<Vec<ResultFile>, Error> {
-    let results = read_results(&crate::run::results_of(dir))?;
-    Ok(results.into_iter().map(|(_, _, result)| result).collect())
-}
-
-fn read_results(dir: &Path) -> Result<Vec<(PathBuf, String, ResultFile)>, Error> {
-    const RUN_FIRST: &str = "run `candor lab run FILE --out DIR` first";
-    let mut paths = match files_in(dir, "json") {
-        Ok(paths) => paths,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::new(dir, "the folder does not exist", RUN_FIRST));
-        }
-        Err(error) => return Err(unreadable(dir, &error)),
-    };
-    if paths.is_empty() {
-        return Err(Error::new(dir, "the folder contains no results", RUN_FIRST));
-    }
-    paths.sort();
-    let mut seen = BTreeMap::new();
-    let mut results = Vec::with_capacity(paths.len());
-    for path in paths {
-        let read = read_result(path)?;
-        let (path, _, result) = &read;
-        let key = (result.group().to_owned(), result.seed);
-        if let Some(other) = seen.insert(key, path.clone()) {
-            let (name, seed) = (result.group(), result.seed);
-            let message =
-                format!("{} is a result of `{name}` with seed {seed}, too", other.display());
-            return Err(Error::new(
-                path,
-                message,
-                "delete one of them, or move it to another folder",
-            ));
-        }
-        results.push(read);
-    }
-    Ok(results)
-}
-
-fn read_result(path: PathBuf) -> Result<(PathBuf, String, ResultFile), Error> {
-    let Some(id) = path.file_stem().and_then(OsStr::to_str).map(str::to_owned) else {
-        return Err(Error::new(&path, "the file name is not UTF-8", "rename the file"));
-    };
-    let mut text = Vec::new();
-    let read =
-        fs::File::open(&path).and_then(|file| file.take(MAX_RESULT_LEN + 1).read_to_end(&mut text));
-    let len = read.map_err(|error| unreadable(&path, &error))?;
-    if len as u64 > MAX_RESULT_LEN {
-        return Err(Error::new(&path, "the file is too large for a result", RUN_AGAIN));
-    }
-    let result = parse(&path, &text)?;
-    Ok((path, id, result))
-}
-
-/// What is read of a result first, so that a file of another kind is called that.
-#[derive(Deserialize)]
-struct Header {
-    schema: String,
-}
-
-fn parse(path: &Path, text: &[u8]) -> Result<ResultFile, Error> {
-    let broken = |error: serde_json::Error| {
-        let message = error.to_string();
-        let message = message.split(" at line ").next().unwrap_or_default();
-        let message = format!("this is not a complete result: {message}");
-        Error::new(path, message, RUN_AGAIN).at(error.line(), error.column().max(1))
-    };
-    let Header { schema } = serde_json::from_slice(text).map_err(broken)?;
-    if schema != SCHEMA {
-        let message = format!("the schema is {schema:?}, but this version reads {SCHEMA:?}");
-        return Err(Error::new(path, message, RUN_AGAIN));
-    }
-    let result: ResultFile = serde_json::from_slice(text).map_err(broken)?;
-    match result.sections.misfit(&sections::ALL) {
-        None => Ok(result),
-        Some((kind, row, column)) => {
-            let what = if column.unit == Unit::Text { "words" } else { "a number that fits" };
-            let message = format!(
-                "`{}` in row {} of section `{}` is not {what} ({})",
-                column.key,
-                row + 1,
-                kind.key,
-                column.unit.word()
-            );
-            Err(Error::new(path, message, RUN_AGAIN))
-        }
-    }
-}
-
 /// Moves the latency profiles out of a result: they are what is large in it, and the page wants
 /// them only of experiments that are chosen.
 fn take_profiles(result: &mut ResultFile) -> BTreeMap<String, Vec<(i64, u64)>> {
@@ -441,18 +305,6 @@ fn take_idle_rules(result: &mut ResultFile) -> usize {
     let counts = ["handled", "refused", "lost"];
     let is_busy = |key: &str, rule: &Row| rule.get(key).and_then(Cell::number) > Some(0.0);
     result.sections.retain(&RULES, |rule| counts.iter().any(|key| is_busy(key, rule)))
-}
-
-/// The files of a folder with that extension, in no order.
-fn files_in(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.extension() == Some(OsStr::new(extension)) && path.is_file() {
-            paths.push(path);
-        }
-    }
-    Ok(paths)
 }
 
 /// Removes scripts of experiments that are no longer there, or that have none any more.
@@ -492,10 +344,6 @@ fn make_dir(path: &Path) -> Result<(), Error> {
 /// Puts `bytes` in place of the file at `path`, as a whole or not at all.
 fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     candor_output::replace(path, bytes).map_err(|error| unwritable(path, &error))
-}
-
-fn unreadable(path: &Path, error: &io::Error) -> Error {
-    Error::new(path, format!("cannot be read: {error}"), "check that it exists and is readable")
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {

@@ -11,8 +11,8 @@ use candor_lab::claims::{Agreement, Claim, Verdict};
 use candor_lab::experiment::Testbed;
 use candor_lab::glob;
 use candor_lab::group::Range;
-use candor_lab::report;
 use candor_lab::result::ResultFile;
+use candor_lab::results;
 use candor_lab::run::Outcome;
 use candor_lab::runner::Ran;
 use candor_output::say;
@@ -151,7 +151,7 @@ fn agrees(judged: &[Judged<'_>]) -> bool {
 
 /// The results in a folder, as if they had just been made.
 fn found(out: &Path) -> Result<Outcome, String> {
-    let results = report::results(out).map_err(|error| error.to_string())?;
+    let results = results::read(out).map_err(|error| error.to_string())?;
     let finished = results.into_iter().map(|result| Ran { result, is_cached: true }).collect();
     Ok(Outcome { finished, ..Outcome::default() })
 }

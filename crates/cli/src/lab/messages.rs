@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use candor_lab::result::ResultFile;
 use candor_lab::sections::MESSAGES;
-use candor_lab::{glob, report};
+use candor_lab::{glob, results};
 use candor_lat::section::Row;
 use clap::Args;
 
@@ -28,7 +28,7 @@ pub(crate) struct Messages {
 
 /// A table per experiment with messages.
 pub(super) fn messages(arguments: &Messages) -> Answer {
-    let results = report::results(&arguments.dir).map_err(|error| error.to_string())?;
+    let results = results::read(&arguments.dir).map_err(|error| error.to_string())?;
     let is_selected = |result: &&ResultFile| {
         arguments.only.as_deref().is_none_or(|glob| glob::matches(glob, &result.experiment))
     };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use candor_diagnostics::{list_of_names, visible};
 use candor_lab::result::ResultFile;
 use candor_lab::sweep::{self, Sweep};
-use candor_lab::{glob, report};
+use candor_lab::{glob, results};
 use candor_lat::histogram::classic;
 use candor_lat::text::{self, Canvas, Scale, Series};
 use candor_lat::{Metric, TapPath};
@@ -48,7 +48,7 @@ fn parse_metric(key: &str) -> Result<Metric, String> {
 
 /// Profiles over one another, or histograms one after the other.
 pub(super) fn show(arguments: &Show) -> Answer {
-    let results = report::results(&arguments.dir).map_err(|error| error.to_string())?;
+    let results = results::read(&arguments.dir).map_err(|error| error.to_string())?;
     let selected = results.iter().filter(|result| {
         arguments.only.as_deref().is_none_or(|glob| glob::matches(glob, &result.experiment))
     });

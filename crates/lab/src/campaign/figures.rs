@@ -1,7 +1,7 @@
 //! `[[figure]]`: charts that the report links to.
 
 use candor_config::{Section, Value};
-use candor_diagnostics::Findings;
+use candor_diagnostics::{Findings, Origin};
 use candor_lat::Metric;
 use serde::{Deserialize, Serialize};
 
@@ -31,12 +31,12 @@ impl Figure {
     }
 }
 
-/// Reads `[[figure]]` tables.
+/// Reads `[[figure]]` tables: the figures, and where they stand.
 pub(super) fn read(
     value: Option<&Value>,
     replacement: &Replacement,
     findings: &Findings,
-) -> Vec<Figure> {
+) -> Vec<(Figure, Origin)> {
     let Some(value) = value else { return Vec::new() };
     let Some(tables) = value.as_array() else {
         value.wrong_type("figure", "a list of tables", findings);
@@ -58,10 +58,13 @@ pub(super) fn read(
         let title = section.string("title").unwrap_or_default();
         let only = section.strings("only");
         section.finish();
-        let figure = |filled: &dyn Fn(&str) -> String| Figure {
-            title: filled(title),
-            only: only.iter().map(|(glob, _)| filled(glob)).collect(),
-            metric: metric.key().to_owned(),
+        if title.is_empty() || only.is_empty() {
+            continue;
+        }
+        let figure = |filled: &dyn Fn(&str) -> String| {
+            let only = only.iter().map(|(glob, _)| filled(glob)).collect();
+            let metric = metric.key().to_owned();
+            (Figure { title: filled(title), only, metric }, table.origin().clone())
         };
         match replacement.of(&each)[..] {
             [] => figures.push(figure(&str::to_owned)),
@@ -74,17 +77,12 @@ pub(super) fn read(
 }
 
 /// Reports figures that show nothing.
-pub(super) fn require_matches(
-    figures: &[Figure],
-    drafts: &[Draft],
-    value: &Value,
-    findings: &Findings,
-) {
-    for figure in figures {
+pub(super) fn require_matches(figures: &[(Figure, Origin)], drafts: &[Draft], findings: &Findings) {
+    for (figure, origin) in figures {
         if !drafts.iter().any(|draft| figure.shows(&draft.group)) {
             let message = format!("the figure `{}` matches no experiment", figure.title);
             let hint = "`candor lab list` shows their names; leave out the seed";
-            findings.error_with_hint(&value.origin, message, hint);
+            findings.error_with_hint(origin, message, hint);
         }
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::Side;
 use crate::error::Error;
-use crate::report;
 use crate::result::{PROFILE_SCHEMA, ProfileFile};
+use crate::results;
 use crate::run::results_of;
 
 /// The folder of the counts of instructions within `out`.
@@ -39,7 +39,7 @@ impl Side {
         let profiles = read_profiles(&profiles_of(dir))?;
         let has_results = results_of(dir).exists() || profiles.is_empty();
         let results = match has_results {
-            true => report::results(dir).map_err(|error| Error::Other(error.to_string()))?,
+            true => results::read(dir).map_err(|error| Error::Other(error.to_string()))?,
             false => Vec::new(),
         };
         Ok(Self { results, profiles })

@@ -7,7 +7,7 @@ use std::path::Path;
 use candor_lat::{Metric, Tap, TapPath, Taps};
 use serde::Serialize;
 
-use super::{Error, RUN_AGAIN, unreadable};
+use crate::results::{Error, RUN_AGAIN, unreadable};
 
 /// Into how many stretches of equally many frames an experiment is cut at most.
 pub(super) const BUCKETS: usize = 2_000;

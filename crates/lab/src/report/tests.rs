@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::result::Counts;
+use crate::result::SCHEMA;
+use crate::results::RUN_AGAIN;
 use candor_lat::section::Sections;
 use candor_lat::{Latencies, TapPath};
 
@@ -289,13 +291,13 @@ fn nothing_half_written_stays() {
 #[test]
 fn two_results_of_one_run_are_refused_with_both_files() {
     let dir = folder(&[("one.json", &result()), ("copy.json", &result())]);
-    let error = results(dir.path()).unwrap_err().to_string();
+    let error = crate::results::read(dir.path()).unwrap_err().to_string();
     for part in ["one.json: ", "copy.json is a result of `one` with seed ", "delete one of them"] {
         assert!(error.contains(part), "{part}: {error}");
     }
     let other = result().replace("\"seed\": 18446744073709551615", "\"seed\": 2");
     let dir = folder(&[("one.json", &result()), ("other.json", &other)]);
-    assert_eq!(results(dir.path()).unwrap().len(), 2);
+    assert_eq!(crate::results::read(dir.path()).unwrap().len(), 2);
 }
 
 #[test]
@@ -307,12 +309,12 @@ fn a_cell_of_a_wrong_type_has_its_place_and_what_is_unknown_is_passed_over() {
         (r#""effort": {"gateway_waits": "x"}"#, "`gateway_waits` in row 1 of section `effort`"),
     ] {
         let dir = folder(&[("one.json", &with(more))]);
-        let error = results(dir.path()).unwrap_err().to_string();
+        let error = crate::results::read(dir.path()).unwrap_err().to_string();
         assert!(error.contains(part) && error.contains("one.json: "), "{error}");
         assert!(error.contains(RUN_AGAIN), "{error}");
     }
     for more in [r#""later": [{"a": "x"}]"#, r#""buses": [{"zzz": "x", "name": "a"}]"#] {
         let dir = folder(&[("one.json", &with(more))]);
-        assert_eq!(results(dir.path()).unwrap().len(), 1, "{more}");
+        assert_eq!(crate::results::read(dir.path()).unwrap().len(), 1, "{more}");
     }
 }
