@@ -173,6 +173,8 @@ fn every_key_of_rule_files_is_in_their_schema() {
 fn every_key_of_experiment_files_is_in_their_schema() {
     let parts = [
         "campaign",
+        "campaign/alternatives",
+        "campaign/figures",
         "campaign/matrix",
         "campaign/seeds",
         "claims",
@@ -273,7 +275,8 @@ fn a_matrix_has_every_setting_in_every_way_to_write_it() {
     let mut wanted = Ways::new();
     let settings = schema["properties"].as_object().unwrap().keys();
     for key in settings.filter(|key| {
-        !["network", "matrix", "experiment", "alternative", "claim"].contains(&key.as_str())
+        !["network", "matrix", "experiment", "alternative", "figure", "claim"]
+            .contains(&key.as_str())
     }) {
         ways(&schema, &format!("#/properties/{key}"), &[key], &mut wanted);
     }
