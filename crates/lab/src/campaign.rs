@@ -98,11 +98,14 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     // What a claim may be about: also what is not chosen now, by name or by seed.
     let mut names: BTreeSet<_> = drafts.iter().flat_map(seeds::names).collect();
     alternatives.iter().for_each(|it| it.require_matches(&drafts, &findings));
+    // Those of a kernel that the command line has replaced show nothing.
+    if kernels.is_empty() {
+        figures::require_matches(&figures, &drafts, &findings);
+    }
     if !kernels.is_empty() && !findings.has_errors() {
         drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &kernels, &findings);
         names.extend(drafts.iter().flat_map(seeds::names));
     }
-    figures::require_matches(&figures, &drafts, &findings);
     let of_file = drafts.clone();
     alternatives.retain(|it| it.has_known_buses(&of_file, &findings));
     if !options.has_alternatives {

@@ -309,6 +309,18 @@ fn what_does_not_fit_together_is_reported() {
             ],
         ),
         (
+            format!("{two}{flood}[[figure]]\ntitle = 'x'\nonly = ['a-*']\n[[figure]]\nonly = []"),
+            &[
+                "test.toml:4:1: error: the figure `x` matches no experiment",
+                "test.toml:7:1: error: `title` is missing",
+                "test.toml:8:8: error: `only` is empty",
+            ],
+        ),
+        (
+            format!("{two}{flood}[[figure]]\ntitle = 'x'\nonly = ['*']\nmetric = 'y'"),
+            &["test.toml:7:10: error: `metric` is \"y\""],
+        ),
+        (
             format!("{two}{flood}[[alternative]]\nname = 'a'\nexcept = ['nothing-*']\ncount = 3"),
             &[
                 "test.toml:6:11: error: no experiment matches `nothing-*`",

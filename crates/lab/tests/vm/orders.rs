@@ -492,7 +492,8 @@ fn kernels_on_the_command_line_take_the_place_of_those_of_a_matrix() {
                     bus.out.bitrate = '1M'\n";
     let matrix = "[matrix]\nvm.kernel = ['6.1', '6.1-rt', '7.2']\n[[experiment]]\nname = 'a'\n";
     let claim = "[[claim]]\nid = '1'\nsays = 's'\npublished = 'p'\neach = ['6.1', '7.2']\n\
-                 value = 'a-{each} gateway_latency min'\nat_most = 1\n";
+                 value = 'a-{each} gateway_latency min'\nat_most = 1\n\
+                 [[figure]]\ntitle = 'f'\nonly = ['a-7.2']\n";
     let one = "[[experiment]]\nname = 'a'\n";
     let release = "debian:6.12.90+deb13-amd64";
     for (text, kernels, names, claims) in [
