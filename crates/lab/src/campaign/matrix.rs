@@ -1,6 +1,7 @@
 //! Many experiments from one file: `[[experiment]]` tables laid over the rest, lists multiplied.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use candor_config::{Data, Table, Value};
 use candor_diagnostics::Findings;
@@ -210,8 +211,12 @@ impl Draft {
     }
 }
 
-/// A value in a name; of a list or a table, all that is in it.
+/// A value in a name; of a list or a table, all that is in it, and of an own kernel the name of its image.
 fn shown(value: &Value) -> String {
+    let image = value.as_table().and_then(|table| table.get("image")?.as_str());
+    if let Some(name) = image.and_then(|image| Path::new(image).file_name()) {
+        return name.to_string_lossy().into_owned();
+    }
     let joined = |parts: &mut dyn Iterator<Item = String>| match parts.collect::<Vec<_>>() {
         parts if parts.is_empty() => "empty".to_owned(),
         parts => parts.join(","),

@@ -496,6 +496,12 @@ fn kernels_on_the_command_line_take_the_place_of_those_of_a_matrix() {
                  [[figure]]\ntitle = 'f'\nonly = ['a-7.2']\n";
     let one = "[[experiment]]\nname = 'a'\n";
     let release = "debian:6.12.90+deb13-amd64";
+    let own = experiment::KernelChoice::Files { image: "x/bz.1".into(), modules: "m".into() };
+    let options = Options { kernels: vec![own], ..Options::default() };
+    let text = format!("{machines}{matrix}{claim}");
+    let campaign = campaign::parse("t.toml", &text, Path::new(""), &options).unwrap();
+    assert_eq!(campaign.experiments[0].name, "a-bz.1");
+    assert_eq!((campaign.experiments.len(), campaign.claims.len()), (1, 1));
     for (text, kernels, names, claims) in [
         (format!("{machines}{matrix}{claim}"), &[][..], &["a-6.1", "a-6.1-rt", "a-7.2"][..], 2),
         (format!("{machines}{matrix}{claim}"), &[release], &["a-debian-6.12.90-deb13-amd64"], 1),
