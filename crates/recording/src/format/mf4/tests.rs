@@ -102,7 +102,8 @@ fn read(bytes: &[u8]) -> Read {
     loop {
         match decoder.decode(&[], true) {
             Ok(Step::Record { consumed: 0, record }) => {
-                let since = record.time_ns as i64 - START_NS as i64;
+                // A damaged file may have any time.
+                let since = (record.time_ns as i64).wrapping_sub(START_NS as i64);
                 let name = decoder.interfaces().name(record.interface);
                 let direction =
                     if record.direction == Some(crate::Direction::Transmitted) { "T" } else { "R" };
