@@ -4,7 +4,6 @@
 //! one request at a time, and the event loop goes on. Requests that take long have another thread ([`THREADS`]). A client that does not take an answer in time is
 //! disconnected; so is one that watches nothing and asks nothing for a long time.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use candor_time::{Instant, Monotonic, Nanos};
 
 use crate::clients::{self, Client, Room};
 use crate::listen::Listener;
+use crate::reactor::beside;
 use crate::stream::Stream;
 
 /// How much clients may have.
@@ -228,15 +228,13 @@ impl<P: Protocol> Session<P> {
         self.send(&news).await
     }
 
-    /// What the program says, outside of the event loop; nothing if it panics. If there is no thread for it (where memory or threads
-    /// are limited, tokio panics then), the client is told.
+    /// What the program says, outside of the event loop; nothing if it panics. If there is no thread for it, the client is told.
     async fn ask<T: Send + 'static>(
         &mut self,
         question: impl FnOnce(&P) -> T + Send + 'static,
     ) -> Option<T> {
         let protocol = Arc::clone(&self.protocol);
-        let asked = || tokio::task::spawn_blocking(move || question(&protocol));
-        if let Ok(asked) = catch_unwind(AssertUnwindSafe(asked)) {
+        if let Some(asked) = beside(move || question(&protocol)) {
             return asked.await.ok();
         }
         let reason = "there is no thread or no memory for an answer; raise the limits of the process (`ulimit -v`, `-u`)";

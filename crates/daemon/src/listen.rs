@@ -3,10 +3,12 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use candor_linux::tcp;
 
+use crate::reactor::beside;
 use crate::stream::Stream;
 use crate::unix::{Bound, SocketFile, SocketWatch};
 
@@ -96,7 +98,7 @@ impl From<Bound> for Listener {
 /// A listener in the event loop.
 pub(crate) enum Taking {
     Tcp(tokio::net::TcpListener),
-    Unix(tokio::net::UnixListener, Option<SocketFile>),
+    Unix(tokio::net::UnixListener, Option<Arc<Mutex<SocketFile>>>),
 }
 
 impl Taking {
@@ -106,7 +108,9 @@ impl Taking {
                 listener.set_nonblocking(true)?;
                 Self::Tcp(tokio::net::TcpListener::from_std(listener)?)
             }
-            Listener::Unix(listener, file) => Self::Unix(in_loop(listener)?, file),
+            Listener::Unix(listener, file) => {
+                Self::Unix(in_loop(listener)?, file.map(|file| Arc::new(Mutex::new(file))))
+            }
         })
     }
 
@@ -128,11 +132,12 @@ impl Taking {
                         return Ok(Stream::Unix(stream));
                     }
                     Err(_) => {
-                        let Some(mut lost) = file.take() else { continue };
-                        // Files may take their time.
-                        let look = move || (lost.renew(), lost);
-                        let (made, kept) = tokio::task::spawn_blocking(look).await?;
-                        *file = Some(kept);
+                        let Some(file) = file.clone() else { continue };
+                        let look =
+                            move || file.lock().unwrap_or_else(PoisonError::into_inner).renew();
+                        // Files may take their time. Without a thread it is for later.
+                        let Some(looking) = beside(look) else { continue };
+                        let made = looking.await?;
                         if let Some(made) = made {
                             *listener = in_loop(made)?;
                         }

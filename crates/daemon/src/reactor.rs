@@ -1,11 +1,12 @@
 //! [`Reactor`]: a thread with an event loop.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
+use tokio::task::{self, AbortHandle};
 
 /// A thread that runs a future and the tasks that this starts. Dropping it ends all of them, and with them their
 /// connections.
@@ -76,6 +77,14 @@ impl Reactor {
 /// Runs both, until both are over.
 pub async fn both(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
     tokio::join!(one, other);
+}
+
+/// Does what may take its time in a thread beside the event loop. `None` if there is no thread for it: where memory or threads are
+/// limited, tokio panics then, which would end the task that asks for it.
+pub(crate) fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<task::JoinHandle<T>> {
+    catch_unwind(AssertUnwindSafe(|| task::spawn_blocking(work))).ok()
 }
 
 impl Drop for Reactor {

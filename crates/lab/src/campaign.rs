@@ -91,17 +91,14 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let mut alternatives = alternatives::read(table.remove("alternative").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &[], &findings);
-    let hidden = hidden::find(&table, variants.as_ref(), matrix.as_ref());
-    for (hidden, check_parts) in hidden.iter().filter_map(|it| Some((it, kind.check_parts?))) {
-        check_alone(hidden, check_parts, base, &findings);
+    if let Some(check_parts) = kind.check_parts {
+        let hidden = hidden::find(&table, variants.as_ref(), matrix.as_ref());
+        hidden.iter().for_each(|it| check_alone(it, check_parts, base, &findings));
     }
     // What a claim may be about: also what is not chosen now, by name or by seed.
     let mut names: BTreeSet<_> = drafts.iter().flat_map(seeds::names).collect();
     alternatives.iter().for_each(|it| it.require_matches(&drafts, &findings));
-    // Those of a kernel that the command line has replaced show nothing.
-    if kernels.is_empty() {
-        figures::require_matches(&figures, &drafts, &findings);
-    }
+    figures::require_matches(&figures, &drafts, &kernels, &findings);
     if !kernels.is_empty() && !findings.has_errors() {
         drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &kernels, &findings);
         names.extend(drafts.iter().flat_map(seeds::names));
