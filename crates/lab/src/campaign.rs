@@ -86,7 +86,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     let matrices = matrix::all(variants.as_ref(), matrix.as_ref());
     let kernels = options.kernel_values()?;
     let replacement = matrix::replacement(&matrices, &kernels);
-    let claims = crate::claims::read(table.remove("claim").as_ref(), &replacement, &findings);
+    let mut claims = crate::claims::read(table.remove("claim").as_ref(), &replacement, &findings);
     let figures = figures::read(table.remove("figure").as_ref(), &replacement, &findings);
     let mut alternatives = alternatives::read(table.remove("alternative").as_ref(), &findings);
     let title = table.get("title").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -104,14 +104,9 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         names.extend(drafts.iter().flat_map(seeds::names));
     }
     let of_file = drafts.clone();
-    alternatives.retain(|it| it.has_known_buses(&of_file, &findings));
+    alternatives.retain(|it| it.fits(&of_file, &findings));
     if !options.has_alternatives {
-        // What does not run now is checked all the same.
-        for it in &alternatives {
-            let Some(mut draft) = of_file.iter().find_map(|draft| it.of(draft)) else { continue };
-            network.lay_under(&mut draft.table, &findings);
-            read(draft, options.kinds, (base, &network), &findings);
-        }
+        check_unused(&alternatives, &of_file, options, (base, &network), &findings);
         alternatives.clear();
     }
     drafts
@@ -129,6 +124,8 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         return Err(Error::Findings(findings));
     }
     options.require_effect(&experiments)?;
+    // One about a kernel that the command line has replaced says nothing.
+    claims.retain(|claim| kernels.is_empty() || claim.is_within(&experiments));
     for alternative in &alternatives {
         alternative.require_use(options.kinds, &experiments, &findings);
     }
@@ -149,6 +146,21 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         warnings: findings,
         too_many_for_lines,
     })
+}
+
+/// What does not run now is checked all the same.
+fn check_unused(
+    alternatives: &[Alternative],
+    of_file: &[Draft],
+    options: &Options,
+    (base, network): (&Path, &NetworkFile),
+    findings: &Findings,
+) {
+    for mut draft in alternatives.iter().filter_map(|it| of_file.iter().find_map(|one| it.of(one)))
+    {
+        network.lay_under(&mut draft.table, findings);
+        read(draft, options.kinds, (base, network), findings);
+    }
 }
 
 /// Reads what is selected, and says of each whether the file leaves open if there is a line per frame.
@@ -179,9 +191,10 @@ fn with_options(
     let mut repeated = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
         let is_meant = only.is_none_or(|glob| seeds::is_meant(&draft, glob));
-        let laid = options.lay_over(&mut draft.table);
+        let laid = options.lay_over(&mut draft);
         network.lay_under(&mut draft.table, findings);
-        let drafts = match options::is_vm(&draft.table) && kernels.len() > 1 {
+        let has_kernel = draft.over.get_path(&["vm", "kernel"]).is_some();
+        let drafts = match options::is_vm(&draft.table) && kernels.len() > 1 && !has_kernel {
             true => draft.on(kernels),
             false => vec![draft],
         };

@@ -333,15 +333,16 @@ pub(crate) struct Replacement {
 }
 
 impl Replacement {
-    /// What a claim is about that is about each of these.
+    /// What a claim or a figure is about that the file makes for each of these. One of the whole axis is about whatever is on it;
+    /// one of a part is about that part, so that only what is in both is left.
     pub(crate) fn of<'a>(&'a self, each: &[&'a str]) -> Vec<&'a str> {
-        match !self.new.is_empty()
-            && !each.is_empty()
-            && each.iter().all(|it| self.old.contains(*it))
-        {
-            true => self.new.iter().map(String::as_str).collect(),
-            false => each.to_vec(),
+        let is_of_axis = each.iter().all(|it| self.old.contains(*it));
+        if self.new.is_empty() || !is_of_axis {
+            return each.to_vec();
         }
+        let is_whole = self.old.iter().all(|it| each.contains(&it.as_str()));
+        let new = self.new.iter().map(String::as_str);
+        new.filter(|it| is_whole || each.contains(it)).collect()
     }
 }
 

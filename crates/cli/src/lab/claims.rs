@@ -49,9 +49,14 @@ pub(crate) struct Claims {
 
 pub(super) fn claims(arguments: &Claims) -> Answer {
     let mut campaign = load(&arguments.selection)?;
+    let is_of_others = if arguments.selection.has_kernels() {
+        ", or none is about these kernels alone"
+    } else {
+        ""
+    };
     if campaign.claims.is_empty() {
         return Err(format!(
-            "{} has no claims; add them under [[claim]]",
+            "{} has no claims{is_of_others}; add them under [[claim]]",
             arguments.selection.file.display()
         ));
     }
@@ -59,7 +64,7 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
         campaign.claims.retain(|claim| glob::matches(glob, &claim.id));
         if campaign.claims.is_empty() {
             let file = arguments.selection.file.display();
-            return Err(format!("{file}: no claim has an id that matches `{glob}`"));
+            return Err(format!("{file}: no claim has an id that matches `{glob}`{is_of_others}"));
         }
     }
     if arguments.selection.only.is_some() {

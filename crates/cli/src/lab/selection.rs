@@ -47,6 +47,13 @@ pub(super) struct Selection {
     shard: Option<Shard>,
 }
 
+impl Selection {
+    /// Whether the command line names kernels, so that claims about others are left out.
+    pub(super) const fn has_kernels(&self) -> bool {
+        !self.kernels.is_empty()
+    }
+}
+
 fn parse_testbed(name: &str) -> Result<Testbed, String> {
     Testbed::ALL.into_iter().find(|testbed| testbed.name() == name).ok_or_else(|| {
         let names = Testbed::ALL.map(Testbed::name);

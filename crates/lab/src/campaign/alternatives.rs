@@ -40,7 +40,7 @@ impl Alternative {
         draft.group.insert_str(0, &prefix);
         draft.table.merge(self.settings.clone());
         draft.axes.push(("alternative".into(), self.name.clone()));
-        Some(Draft { prefix, ..draft })
+        Some(Draft { prefix, over: self.settings.clone(), ..draft })
     }
 
     /// Reports patterns that match none of the experiments of the file.
@@ -54,8 +54,18 @@ impl Alternative {
         }
     }
 
-    /// Whether the experiments of the file have all buses that it sets; reports one that they have not.
-    pub(super) fn has_known_buses(&self, drafts: &[Draft], findings: &Findings) -> bool {
+    /// Whether it may be laid over the experiments of the file; reports a bus that they have not, and what is different in each.
+    pub(super) fn fits(&self, drafts: &[Draft], findings: &Findings) -> bool {
+        for (path, value) in leaves(&self.settings, &mut Vec::new()) {
+            let key = path.join(".");
+            if drafts.iter().any(|draft| draft.axes.iter().any(|(axis, _)| *axis == key)) {
+                let message =
+                    format!("the alternative `{}` sets `{key}`, as the matrix does", self.name);
+                let hint = "set something else, or remove it from the matrix";
+                findings.error_with_hint(&value.origin, message, hint);
+                return false;
+            }
+        }
         let unknown = drafts.iter().find_map(|draft| unknown_bus(&draft.table, &self.settings));
         let Some((bus, hint)) = unknown else { return true };
         let name = &self.name;

@@ -66,11 +66,11 @@ pub(super) fn read(
             let metric = metric.key().to_owned();
             (Figure { title: filled(title), only, metric }, table.origin().clone())
         };
-        match replacement.of(&each)[..] {
-            [] => figures.push(figure(&str::to_owned)),
-            ref each => {
-                figures.extend(each.iter().map(|one| figure(&|text| text.replace(EACH, one))));
-            }
+        match each.is_empty() {
+            true => figures.push(figure(&str::to_owned)),
+            false => figures.extend(
+                replacement.of(&each).iter().map(|one| figure(&|text| text.replace(EACH, one))),
+            ),
         }
     }
     figures

@@ -32,6 +32,8 @@ pub(super) struct Draft {
     pub(super) axes: Vec<(String, String)>,
     /// Its settings.
     pub(super) table: Table,
+    /// What its alternative sets, whatever the command line says.
+    pub(super) over: Table,
 }
 
 /// All matrices of a file: that for all experiments, and those of `[[experiment]]` tables.
@@ -178,6 +180,7 @@ impl Draft {
             name,
             seed: None,
             axes: Vec::new(),
+            over: Table::new(table.origin().clone()),
             table,
         }
     }

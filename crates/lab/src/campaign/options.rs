@@ -3,6 +3,8 @@
 use candor_config::{Data, Table, Value, quoted};
 
 use super::effect;
+use super::leaves::leaves;
+use super::matrix::Draft;
 use crate::error::Error;
 use crate::experiment::{Experiment, KernelChoice, Testbed};
 use crate::kinds::{KINDS, Kinds};
@@ -55,10 +57,21 @@ impl Options {
         self.kernels.iter().filter_map(|kernel| value(kernel).transpose()).collect()
     }
 
-    /// Lays over a draft what the command line says.
-    pub(super) fn lay_over(&self, table: &mut Table) -> Result<(), Error> {
+    /// Lays over a draft what the command line says; what its alternative says stays.
+    pub(super) fn lay_over(&self, draft: &mut Draft) -> Result<(), Error> {
+        let Draft { table, axes, over: alternative, .. } = draft;
+        let is_axis = |key: &str| axes.iter().any(|(axis, _)| axis == key);
+        let refuse_axis = |option: &str, key: &str| match is_axis(key) {
+            true => Err(Error::Other(format!(
+                "{option}: the matrix of the file sets `{key}`; choose its experiments with --only, or change the matrix"
+            ))),
+            false => Ok(()),
+        };
         for set in &self.set {
             let over = candor_config::setting("--set", set).map_err(Error::Other)?;
+            for (path, _) in leaves(&over, &mut Vec::new()) {
+                refuse_axis(&format!("--set {set}"), &path.join("."))?;
+            }
             if let Some((bus, hint)) = effect::unknown_bus(table, &over) {
                 return Err(Error::Other(format!("--set {set}: unknown bus `{bus}`; {hint}")));
             }
@@ -85,8 +98,10 @@ impl Options {
             merge(table, KERNEL_OPTION, &format!("vm.kernel={}", kernel.to_toml()))?;
         }
         if let Some(mips) = self.mips.filter(|_| is_vm) {
+            refuse_axis(&format!("--mips {mips}"), "vm.mips")?;
             merge(table, "--mips", &format!("vm.mips={mips}"))?;
         }
+        table.merge(alternative.clone());
         Ok(())
     }
 

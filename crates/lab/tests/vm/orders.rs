@@ -491,7 +491,7 @@ fn kernels_on_the_command_line_take_the_place_of_those_of_a_matrix() {
     let machines = "testbed = 'vm'\ntraffic.kind = 'flood'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\n\
                     bus.out.bitrate = '1M'\n";
     let matrix = "[matrix]\nvm.kernel = ['6.1', '6.1-rt', '7.2']\n[[experiment]]\nname = 'a'\n";
-    let claim = "[[claim]]\nid = '1'\nsays = 's'\npublished = 'p'\neach = ['6.1', '7.2']\n\
+    let claim = "[[claim]]\nid = '1'\nsays = 's'\npublished = 'p'\neach = ['6.1', '6.1-rt', '7.2']\n\
                  value = 'a-{each} gateway_latency min'\nat_most = 1\n\
                  [[figure]]\ntitle = 'f'\nonly = ['a-7.2']\n";
     let one = "[[experiment]]\nname = 'a'\n";
@@ -503,7 +503,7 @@ fn kernels_on_the_command_line_take_the_place_of_those_of_a_matrix() {
     assert_eq!(campaign.experiments[0].name, "a-bz.1");
     assert_eq!((campaign.experiments.len(), campaign.claims.len()), (1, 1));
     for (text, kernels, names, claims) in [
-        (format!("{machines}{matrix}{claim}"), &[][..], &["a-6.1", "a-6.1-rt", "a-7.2"][..], 2),
+        (format!("{machines}{matrix}{claim}"), &[][..], &["a-6.1", "a-6.1-rt", "a-7.2"][..], 3),
         (format!("{machines}{matrix}{claim}"), &[release], &["a-debian-6.12.90-deb13-amd64"], 1),
         (
             format!("{machines}{matrix}{claim}"),
@@ -525,6 +525,63 @@ fn kernels_on_the_command_line_take_the_place_of_those_of_a_matrix() {
             assert!(it.config.contains(&expected), "{}", it.config);
         }
     }
+}
+
+#[test]
+fn a_claim_about_some_kernels_stays_with_those() {
+    let text = "testbed = 'vm'\ntraffic.kind = 'flood'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\n\
+                bus.out.bitrate = '1M'\nname = 'a'\nmatrix.vm.kernel = ['6.1', '6.1-rt', '7.2']\n";
+    let claim = |each: &str, value: &str| {
+        format!(
+            "[[claim]]\nid = '1'\nsays = 's'\n{each}value = '{value} gateway_latency min'\nat_most = 1\n"
+        )
+    };
+    let claims = [
+        claim("each = ['6.1', '6.1-rt', '7.2']\n", "a-{each}"),
+        claim("each = ['6.1', '7.2']\n", "a-{each}"),
+        claim("", "a-6.1-rt"),
+    ];
+    let text = format!("{text}{}", claims.concat());
+    for (kernels, expected) in [
+        (&[][..], &["6.1", "6.1-rt", "7.2", "6.1", "7.2", "-"][..]),
+        // Those of the file in another order: nothing else is asked.
+        (&["7.2", "6.1", "6.1-rt"], &["7.2", "6.1", "6.1-rt", "7.2", "6.1", "-"]),
+        (&["6.1-rt"], &["6.1-rt", "-"]),
+        (&["6.12"], &["6.12"]),
+    ] {
+        let named = |name: &&str| experiment::KernelChoice::Named((*name).into());
+        let options =
+            Options { kernels: kernels.iter().map(named).collect(), ..Options::default() };
+        let campaign = campaign::parse("t.toml", &text, Path::new(""), &options).unwrap();
+        let about: Vec<_> =
+            campaign.claims.iter().map(|it| it.each.as_deref().unwrap_or("-")).collect();
+        assert_eq!(about, expected, "{kernels:?}");
+    }
+}
+
+#[test]
+fn an_alternative_stays_what_it_is_called() {
+    let text = "testbed = 'vm'\ntraffic.kind = 'flood'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\n\
+                bus.out.bitrate = '1M'\nname = 'a'\nvm.kernel = '6.1'\n\
+                [[alternative]]\nname = 'slow'\nvm.mips = 125\n\
+                [[alternative]]\nname = 'new'\nvm.kernel = '7.2'\n\
+                [[alternative]]\nname = 'inside'\nvm.tester = 'inside'\n";
+    let kernels = vec![experiment::KernelChoice::Named("6.12".into())];
+    let set = vec!["vm.tester=\"outside\"".to_owned()];
+    let has_alternatives = true;
+    let options = Options { kernels, set, mips: Some(500), has_alternatives, ..Options::default() };
+    let campaign = campaign::parse("t.toml", text, Path::new(""), &options).unwrap();
+    let told = |it: &Experiment| {
+        let has = |text: &str| it.config.contains(text);
+        (has("mips = 125"), has("kernel = \"7.2\""), has("tester = \"inside\""))
+    };
+    let told: Vec<_> = campaign.experiments.iter().map(told).collect();
+    let (none, all) = ((false, false, false), campaign.experiments.len());
+    assert_eq!(
+        told,
+        [none, (true, false, false), (false, true, false), (false, false, true)],
+        "{all}"
+    );
 }
 
 #[test]
