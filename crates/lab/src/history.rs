@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use candor_lat::result::file_name;
 use candor_lat::{Metric, TapPath};
@@ -13,7 +14,7 @@ use candor_lat::{Metric, TapPath};
 use crate::compare::{FunctionChange, Side, Verdict, compare};
 use crate::group::{Group, Range, groups};
 use crate::quantity::Quantity;
-use crate::result::{Machine, ResultFile, machine};
+use crate::result::{Machine, ResultFile, machine, settings};
 
 /// Kernels that are compared with one another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,20 +75,43 @@ pub struct Point {
     pub changes: Vec<Change>,
 }
 
+/// An experiment that ran with two values of a setting, or on two QEMUs: what changed then is not the kernel alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mixed {
+    /// The experiment, without the name of its kernel.
+    pub experiment: String,
+    /// Such as `vm.mips`.
+    pub setting: String,
+    /// Two of its values; empty if it was not set.
+    pub values: [String; 2],
+}
+
+/// Experiments on one kernel after the other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    /// By experiment, line and release.
+    pub points: Vec<Point>,
+    /// Experiments that are not among them.
+    pub mixed: Vec<Mixed>,
+}
+
 /// Functions that a change names at most.
 const MOST_FUNCTIONS: usize = 4;
 
-/// The history of everything that ran on kernels: by experiment, line and release.
+/// The history of everything that ran on kernels.
 #[must_use]
-pub fn history(all: &Side) -> Vec<Point> {
+pub fn history(all: &Side) -> History {
+    let mixed = mixed(&all.results);
     let mut lines: BTreeMap<KernelLine, BTreeMap<Release, Side>> = BTreeMap::new();
     for result in &all.results {
         let Some((line, release)) = machine(result).map(|it| place(&it)) else { continue };
+        let name = |it: &ResultFile| (without_kernel(it, it.group()), it.seed);
+        if mixed.iter().any(|it| it.experiment == name(result).0) {
+            continue;
+        }
         let side = lines.entry(line).or_default().entry(release).or_default();
-        // One that is in two folders counts once.
-        let is_same =
-            |it: &ResultFile| (&it.experiment, it.seed) == (&result.experiment, result.seed);
-        if !side.results.iter().any(is_same) {
+        // One that is in two folders, or whose kernel was asked for in two ways, counts once.
+        if !side.results.iter().any(|it| name(it) == name(result)) {
             side.results.push(result.clone());
         }
     }
@@ -121,7 +145,42 @@ pub fn history(all: &Side) -> Vec<Point> {
     }
     // Stable: releases of a line stay in their order.
     points.sort_by(|a, b| (&a.experiment, &a.line).cmp(&(&b.experiment, &b.line)));
-    points
+    History { points, mixed }
+}
+
+/// Settings that the kernel is asked for with, that make no difference, and that several results of one experiment differ in.
+const OF_ONE: [&str; 8] = [
+    "name",
+    "title",
+    "per_frame",
+    "seed",
+    "seeds",
+    "vm.kernel",
+    "vm.kernel.image",
+    "vm.kernel.modules",
+];
+
+/// Each experiment that did not run with the same settings, on the same QEMU, on all kernels.
+fn mixed(results: &[ResultFile]) -> Vec<Mixed> {
+    let mut first = BTreeMap::new();
+    let mut mixed: BTreeMap<String, Mixed> = BTreeMap::new();
+    for result in results {
+        let Some(machine) = machine(result) else { continue };
+        let mut settings = settings(&result.config);
+        settings.retain(|key, _| !OF_ONE.contains(&key.as_str()));
+        settings.insert("QEMU".into(), format!("{} {}", machine.qemu, machine.qemu_sha256));
+        settings.insert("vm.mips".into(), machine.mips.to_string());
+        let experiment = without_kernel(result, result.group());
+        let known = first.entry(experiment.clone()).or_insert_with(|| settings.clone());
+        let value = |of: &BTreeMap<String, String>, key| of.get(key).cloned().unwrap_or_default();
+        let other =
+            known.keys().chain(settings.keys()).find(|it| known.get(*it) != settings.get(*it));
+        if let Some(setting) = other.cloned() {
+            let values = [value(known, &setting), value(&settings, &setting)];
+            mixed.entry(experiment.clone()).or_insert(Mixed { experiment, setting, values });
+        }
+    }
+    mixed.into_values().collect()
 }
 
 /// A difference this near to a whole number is one; the rest is what the function does elsewhere.
@@ -184,6 +243,36 @@ fn place(machine: &Machine) -> (KernelLine, Release) {
     let line = KernelLine { debian: debian.to_owned(), is_rt: machine.release.contains("-rt") };
     let version = machine.package.as_deref().and_then(|package| package.split(' ').nth(1));
     let version = version.unwrap_or(&machine.release);
-    let numbers = version.split(|c: char| !c.is_ascii_digit()).filter_map(|it| it.parse().ok());
-    (line, Release { numbers: numbers.collect(), name: machine.release.clone() })
+    let image = Path::new(&machine.kernel).file_name().filter(|_| machine.package.is_none());
+    let name = match image {
+        // Two own builds may have one release.
+        Some(image) => format!("{} ({})", machine.release, image.to_string_lossy()),
+        None => machine.release.clone(),
+    };
+    (line, Release { numbers: numbers(version), name })
+}
+
+/// The numbers of a version in their order, after which those of a candidate (`6.13.0-rc9`) come before the others.
+fn numbers(version: &str) -> Vec<u64> {
+    let of = |text: &str| -> Vec<u64> {
+        text.split(|c: char| !c.is_ascii_digit()).filter_map(|it| it.parse().ok()).collect()
+    };
+    let (upstream, rest) = version.split_once(['-', '~', '+']).unwrap_or((version, ""));
+    let mut numbers = of(upstream);
+    numbers.resize(numbers.len().max(3), 0);
+    numbers.push(u64::from(!rest.starts_with("rc")));
+    numbers.extend(of(rest));
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_come_before_what_they_are_candidates_for() {
+        let line = "6.1.0-9 6.1.0-10 6.1.37-1 6.9 6.12.9-1 6.12.10-1 6.12.10-2 6.13.0-rc9 6.13.0-rc10+ 6.13.0 6.13.0-1 7.2.12-1~bpo13+1";
+        let versions: Vec<_> = line.split(' ').map(numbers).collect();
+        assert!(versions.is_sorted(), "{versions:?}");
+    }
 }

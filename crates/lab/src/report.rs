@@ -82,7 +82,7 @@ pub fn write(
     make_dir(&frames)?;
 
     let mut page = Page::new(kept(&assets.join("latest.json"), latest)?);
-    page.past = past::past(history(&side));
+    page.past = past::past(history(&side).points);
     drop(side);
     for (path, id, mut result) in results {
         let profiles = take_profiles(&mut result);

@@ -8,7 +8,7 @@ use candor_lab::campaign::{self, Options};
 use candor_lab::compare::{
     Allowance, Comparison, CountChange, Figure, Side, Trend, Verdict, compare, keep,
 };
-use candor_lab::history::{KernelLine, history};
+use candor_lab::history::{History, KernelLine, history};
 use candor_lab::result::{
     Figures, FunctionCount, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile, Stopped,
 };
@@ -318,8 +318,11 @@ fn each_release_is_held_against_the_one_before_in_its_line() {
         let mut result = result(&name, release, [1_000, *p50, 10_000]);
         on(&mut result, machine);
         result.axes.insert("vm.kernel".into(), format!("debian:{release}"));
-        // From two folders: it counts once.
-        all.results.extend([result.clone(), result]);
+        // From two folders, and asked for by its series: it counts once.
+        all.results.extend([result.clone(), result.clone()]);
+        result.experiment = "can-6.12".into();
+        result.axes.insert("vm.kernel".into(), "6.12".into());
+        all.results.push(result);
     }
     // 7 instructions per frame more; a timer that hit 3 of 100 frames.
     for (at, functions) in
@@ -338,7 +341,8 @@ fn each_release_is_held_against_the_one_before_in_its_line() {
             ..profile(release, 100, &functions)
         });
     }
-    let points = history(&all);
+    let History { points, mixed } = history(&all);
+    assert_eq!(mixed, []);
     let releases: Vec<_> = points.iter().map(|it| it.release.as_str()).collect();
     let deb12 = ["6.1.0-10-amd64", "6.1.0-9-amd64"];
     let deb13 = ["6.12.9+deb13-amd64", "6.12.10+deb13-amd64", "6.12.10+deb13-rt-amd64"];
@@ -357,7 +361,7 @@ fn each_release_is_held_against_the_one_before_in_its_line() {
     // The report shows the same; the only one with PREEMPT_RT is no history.
     let dir = tempfile::tempdir().unwrap();
     run::prepare(dir.path()).unwrap();
-    for result in all.results.iter().step_by(2) {
+    for result in all.results.iter().step_by(3) {
         let path = run::results_of(dir.path()).join(format!("{}.json", result.experiment));
         std::fs::write(path, serde_json::to_vec(result).unwrap()).unwrap();
     }
@@ -372,6 +376,35 @@ fn each_release_is_held_against_the_one_before_in_its_line() {
     let change =
         r#"{"figure":"p50","before":2000.0,"after":2500.0,"functions":[["can_rcv",7.0]]}]}]}],"#;
     assert!(data.contains(change), "{data}");
+}
+
+#[test]
+fn a_history_leaves_out_what_ran_with_other_settings() {
+    let run = |release: &str, config: &str, machine: &Machine| {
+        let mut result = result(&format!("can-{release}"), release, [1_000, 2_000, 10_000]);
+        result.axes.insert("vm.kernel".into(), release.into());
+        result.config += config;
+        let machine = Machine { release: release.into(), ..machine.clone() };
+        on(&mut result, &machine);
+        result
+    };
+    let usual = machine("6.12");
+    let mips = Machine { mips: 1_000, ..usual.clone() };
+    let qemu = Machine { qemu: "10.0.2".into(), ..usual.clone() };
+    for (config, other, setting, values) in [
+        ("count = 9\n", &usual, "count", ["", "9"]),
+        ("", &mips, "vm.mips", ["500", "1000"]),
+        ("", &qemu, "QEMU", ["7.2.22 33", "10.0.2 33"]),
+        ("title = 'x'\nper_frame = true\n", &usual, "", ["", ""]),
+    ] {
+        let results = vec![run("6.1", "", &usual), run("6.12", config, other)];
+        let History { points, mixed } = history(&Side { results, profiles: Vec::new() });
+        let told: Vec<_> =
+            mixed.iter().map(|it| (&*it.setting, it.values.each_ref().map(|it| &**it))).collect();
+        let expected = if setting.is_empty() { vec![] } else { vec![(setting, values)] };
+        assert_eq!(told, expected);
+        assert_eq!(points.len(), if setting.is_empty() { 2 } else { 0 }, "{setting}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use candor_diagnostics::counted;
 use candor_lab::compare::{FunctionChange, Side};
 use candor_lab::glob;
-use candor_lab::history::{Change, Point, history as of};
+use candor_lab::history::{Change, Mixed, Point, history as of};
 use candor_output::say;
 use clap::Args;
 
@@ -36,7 +36,18 @@ pub(super) fn history(arguments: &History) -> Answer {
         all.results.extend(side.results);
         all.profiles.extend(side.profiles);
     }
-    let mut points = of(&all);
+    let found = of(&all);
+    for Mixed { experiment, setting, values: [one, other] } in &found.mixed {
+        say!(
+            "left out: `{experiment}` ran with two values of {setting}: {} and {}; give the folders of one of them",
+            shown(one),
+            shown(other)
+        );
+    }
+    let mut points = found.points;
+    if points.is_empty() && !found.mixed.is_empty() {
+        return Err("no experiment ran with the same settings on all kernels".into());
+    }
     if points.is_empty() {
         return Err(
             "the folders have no results of kernels; run a file with testbed = \"vm\" first".into(),
@@ -62,6 +73,10 @@ pub(super) fn history(arguments: &History) -> Answer {
         thousands(changed as u64)
     );
     Ok(true)
+}
+
+fn shown(value: &str) -> &str {
+    if value.is_empty() { "none" } else { value }
 }
 
 fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> usize {
