@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
@@ -54,6 +55,8 @@ impl Process {
             .stderr(Stdio::piped());
         // A process that is killed runs no destructor, and QEMU would go on for ever.
         candor_linux::process::ends_with_parent(command);
+        // Ctrl-C is for us: we end QEMU, and nobody takes that for a fault of the guest.
+        command.process_group(0);
         let mut child = command.spawn().map_err(io)?;
         let stderr = child.stderr.take();
         let complaints = stderr.map(|stderr| std::thread::spawn(move || complaints(stderr)));

@@ -33,7 +33,7 @@ pub(crate) struct Claims {
     #[command(flatten)]
     running: Running,
     /// Run nothing: check the claims against the results in the folder, such as those of shards
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["set", "seed", "testbed", "mips"])]
     no_run: bool,
     /// Select claims by id; * stands for any characters, ? for one character
     #[arg(long, value_name = "GLOB")]
@@ -195,6 +195,11 @@ impl<'a> Judged<'a> {
         Self { claim, alternative, says, verdict: claim.judge(results) }
     }
 
+    /// What it says of the one that it is about.
+    pub(crate) fn said(&self) -> String {
+        self.says.replace("{each}", self.claim.each.as_deref().unwrap_or("{each}"))
+    }
+
     /// The values found, with as many digits as show on which side of a bound they are.
     fn shown(&self) -> String {
         self.verdict.found.map_or("-".into(), |found| self.shown_as(found))
@@ -292,7 +297,10 @@ fn plain(head: &[String], rows: &[Vec<String>]) -> String {
 }
 
 fn markdown(head: &[String], rows: &[Vec<String>]) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let line = |cells: &[String]| {
+        let cells: Vec<_> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
     let rule = vec!["---".to_owned(); head.len()];
     let rows: String = rows.iter().map(|row| line(row)).collect();
     format!("{}{}{rows}", line(head), line(&rule))
@@ -415,7 +423,9 @@ fn verdicts(
         begin = of_row.end;
         let beside = beside.iter().map(|(_, all)| cell_of_all(all.get(of_row.clone())));
         let claim = first.claim;
-        let start = [&claim.id, &first.says, &claim.published, &claim.bounds()].map(String::clone);
+        // The head of the column says which.
+        let says = first.says.replace("{each}", "...");
+        let start = [&claim.id, &says, &claim.published, &claim.bounds()].map(String::clone);
         rows.push(
             start.into_iter().chain(cells).chain(beside).chain([claim.note.clone()]).collect(),
         );

@@ -29,7 +29,7 @@ objects! {
         /// The name of the claim
         id = it.claim.id;
         /// What is claimed
-        says;
+        says = it.said();
         /// What was published, for people
         published = it.claim.published;
         /// The bounds of the value, for people

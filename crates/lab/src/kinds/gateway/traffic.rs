@@ -67,8 +67,21 @@ impl Reader<'_> {
         let frames = self.numbered(&mut section, fill);
         let (shortest, longest) =
             (section.nanos("turnaround_shortest"), section.nanos("turnaround_longest"));
-        let or_default =
-            |default: (Nanos, Nanos)| (shortest.unwrap_or(default.0), longest.unwrap_or(default.1));
+        let at = match longest {
+            Some(_) => section.origin_of("turnaround_longest"),
+            None => section.origin_of("turnaround_shortest"),
+        };
+        let or_default = |default: (Nanos, Nanos)| {
+            let ends = (shortest.unwrap_or(default.0), longest.unwrap_or(default.1));
+            if ends.0 > ends.1 {
+                let message = format!(
+                    "`turnaround_longest` is {}, shorter than `turnaround_shortest`, which is {}",
+                    ends.1, ends.0
+                );
+                self.findings.error_with_hint(at, message, "give both, the shorter one first");
+            }
+            ends
+        };
         let timeout = section.nanos("timeout").unwrap_or(Nanos::from_secs(1));
         let is_periodic = kind == Some(Kind::Periodic);
         let origin = section.origin();
