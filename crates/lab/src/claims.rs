@@ -326,9 +326,9 @@ impl Claim {
 /// Values of an axis that take the place of those of the file.
 #[derive(Default)]
 pub(crate) struct Replacement {
-    /// Those of the file.
+    /// Those of the file, as they are in names of experiments.
     pub(crate) old: BTreeSet<String>,
-    /// As they are in names of experiments; none if nothing is replaced.
+    /// The others; none if nothing is replaced.
     pub(crate) new: Vec<String>,
 }
 
@@ -407,7 +407,7 @@ fn hint_of(unknown: &str, names: &BTreeSet<String>) -> String {
 }
 
 /// What stands for one of several.
-const EACH: &str = "{each}";
+pub const EACH: &str = "{each}";
 
 /// The claims of one table: one, or one of each.
 fn read_each(table: &Table, replacement: &Replacement, findings: &Findings) -> Vec<Claim> {

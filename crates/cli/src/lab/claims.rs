@@ -7,7 +7,7 @@ use std::path::Path;
 
 use candor_diagnostics::{by_count, counted, part_of};
 use candor_lab::Campaign;
-use candor_lab::claims::{Agreement, Claim, Verdict};
+use candor_lab::claims::{Agreement, Claim, EACH, Verdict};
 use candor_lab::experiment::Testbed;
 use candor_lab::glob;
 use candor_lab::group::Range;
@@ -197,7 +197,7 @@ impl<'a> Judged<'a> {
 
     /// What it says of the one that it is about.
     pub(crate) fn said(&self) -> String {
-        self.says.replace("{each}", self.claim.each.as_deref().unwrap_or("{each}"))
+        self.says.replace(EACH, self.claim.each.as_deref().unwrap_or(EACH))
     }
 
     /// The values found, with as many digits as show on which side of a bound they are.
@@ -424,7 +424,7 @@ fn verdicts(
         let beside = beside.iter().map(|(_, all)| cell_of_all(all.get(of_row.clone())));
         let claim = first.claim;
         // The head of the column says which.
-        let says = first.says.replace("{each}", "...");
+        let says = first.says.replace(EACH, "...");
         let start = [&claim.id, &says, &claim.published, &claim.bounds()].map(String::clone);
         rows.push(
             start.into_iter().chain(cells).chain(beside).chain([claim.note.clone()]).collect(),

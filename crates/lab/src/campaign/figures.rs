@@ -6,11 +6,8 @@ use candor_lat::Metric;
 use serde::{Deserialize, Serialize};
 
 use super::matrix::Draft;
-use crate::claims::Replacement;
+use crate::claims::{EACH, Replacement};
 use crate::glob;
-
-/// What stands for one of several.
-const EACH: &str = "{each}";
 
 /// Latency profiles over one another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

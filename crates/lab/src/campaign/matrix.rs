@@ -48,8 +48,9 @@ pub(super) fn replacement(matrices: &[Value], kernels: &[Value]) -> Replacement 
     let tables = matrices.iter().filter_map(Value::as_table);
     let axes = tables.flat_map(|table| leaves(table, &mut Vec::new()));
     let values = axes.filter(|(path, _)| path.join(".") == KERNEL).map(|(_, values)| values);
-    let old = values.filter_map(Value::as_array).flatten().map(shown).collect();
-    Replacement { old, new: kernels.iter().map(|it| file_name(&shown(it))).collect() }
+    let named = |value: &Value| file_name(&shown(value));
+    let old = values.filter_map(Value::as_array).flatten().map(named).collect();
+    Replacement { old, new: kernels.iter().map(named).collect() }
 }
 
 /// Lays `[[experiment]]` tables over the rest and multiplies by `[matrix]`. Where a matrix has kernels, these take their
