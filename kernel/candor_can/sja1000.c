@@ -234,6 +234,16 @@ static void errors(struct candor_device *device, u8 ir, u8 sr, u64 now)
 }
 
 /*
+ * Registers that nobody answers for are all ones, and so would frames be: a card that is pulled, or
+ * whose registers are switched off while the handler runs. The mode has bits that are always 0; as
+ * sja1000_is_absent() of Linux' own driver.
+ */
+static bool is_absent(struct candor_device *device, u8 sr)
+{
+	return sr == 0xff && get(device, MOD) == 0xff;
+}
+
+/*
  * Under device->lock. How many frames it read. @flags: of the caller's raw_spin_lock_irqsave(). Who
  * came with interrupts on lets them in after each frame, and other users of the lock.
  */
@@ -242,7 +252,7 @@ static u32 serve(struct candor_device *device, u8 ir, u64 now, unsigned long fla
 	u32 frames = 0;
 	u8 sr = get(device, SR);
 
-	while (sr & SR_RECEIVED && frames < FIFO_FRAMES) {
+	while (sr & SR_RECEIVED && frames < FIFO_FRAMES && !is_absent(device, sr)) {
 		receive(device, frames ? ktime_get_ns() : now);
 		frames++;
 		if (!irqs_disabled_flags(flags)) {
@@ -254,6 +264,8 @@ static u32 serve(struct candor_device *device, u8 ir, u64 now, unsigned long fla
 			return frames;
 		sr = get(device, SR);
 	}
+	if (is_absent(device, sr))
+		return frames;
 	/* By status, not by cause: a cause is lost that comes while none is enabled. */
 	if (device->sending && sr & SR_FREE && !(sr & SR_BUS_OFF))
 		candor_sent(device, frames ? ktime_get_ns() : now);
