@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use candor_diagnostics::{by_count, counted};
 use candor_network::{Bus, Message, Payload, show_id};
+use candor_protocol::report::Wire;
 use candor_sim::{BusStatistics, Model, Release, Source, Stuffing, Time};
 use candor_time::Nanos;
 use candor_wire::can::{Timing, bits};
@@ -209,6 +210,27 @@ fn overloaded(bus: &Bus, demand: &Demand, (longest, late): (Nanos, u64)) -> Opti
     }
     note.push_str("; check the bit rate");
     Some(note)
+}
+
+/// The nodes that left the buses of a guest: what is its, which is called `whose`, and the tester's.
+pub(crate) fn left_in_guest(
+    buses: &[Bus],
+    faults: &[BusFaults],
+    wire: &Wire,
+    whose: &str,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    for ((bus, &faults), count) in buses.iter().zip(faults).zip(&wire.buses) {
+        let of_guest = count.off.len() as u64;
+        let of_tester = count.bus_offs.saturating_sub(of_guest);
+        for (whose, times) in [(whose, of_guest), ("the sender", of_tester)] {
+            if times > 0 {
+                let left = Left { bus: 0, whose: whose.into(), times, faults };
+                notes.push(went_off(bus, &left));
+            }
+        }
+    }
+    notes
 }
 
 fn went_off(bus: &Bus, left: &Left) -> String {

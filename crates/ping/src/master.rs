@@ -51,7 +51,8 @@ pub struct Plan {
     pub count: Option<u64>,
     /// After this time an answer is late.
     pub timeout: Nanos,
-    /// How long late answers to the last requests are waited for, after their timeouts. What comes after this is lost.
+    /// How long late answers are waited for, after the timeouts of the last requests and after each late answer, which shows
+    /// that others may come. What comes after this is lost.
     pub linger: Nanos,
     /// What random draws begin with.
     pub seed: u64,
@@ -224,6 +225,8 @@ struct Running {
 pub struct Master {
     plan: Plan,
     tracks: Vec<Running>,
+    /// When a request was last answered.
+    answered: Option<Instant<Monotonic>>,
     is_ended: bool,
 }
 
@@ -277,7 +280,7 @@ impl Master {
             running.plan_next();
             running
         });
-        Ok(Self { tracks: tracks.collect(), plan, is_ended: false })
+        Ok(Self { tracks: tracks.collect(), plan, answered: None, is_ended: false })
     }
 
     /// What it does.
@@ -290,7 +293,7 @@ impl Master {
     pub(crate) fn lingers_until(&self) -> Option<Instant<Monotonic>> {
         let missing = self.tracks.iter().flat_map(|track| &track.open);
         let last = missing.filter(|open| open.state != State::Answered).map(|open| open.sent).max();
-        Some(last? + self.plan.timeout + self.plan.linger)
+        Some(self.answered.max(Some(last? + self.plan.timeout))? + self.plan.linger)
     }
 
     /// Requests without an answer whose number was used again: with one byte of data there are 256 numbers, and an answer
@@ -384,6 +387,7 @@ impl Master {
         }
         let was_overdue = std::mem::replace(&mut open.state, State::Answered) == State::Overdue;
         let round_trip = now.since(open.sent);
+        self.answered = Some(now);
         let outcome = match round_trip <= timeout {
             true => Outcome::Answered(round_trip),
             false => Outcome::Late(round_trip),

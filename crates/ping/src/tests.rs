@@ -119,9 +119,11 @@ fn late_answers_are_waited_for_and_numbers_that_come_again_are_counted() {
     let plan = Plan { length: 1, linger: us(5_000), ..plan(Pace::OneAtATime, Nanos::ZERO, 300) };
     let mut master = Master::new(plan, at(0)).unwrap();
     assert_eq!(master.lingers_until(), None);
+    let mut late = master.request(at(0)).unwrap().1;
     for number in 0..300 {
         let (track, request) = master.request(at(1_001 * number)).unwrap();
         master.sent(track, at(1_001 * number), &mut |_| {});
+        late = request;
         if number == 7 {
             master.take(at(1_001 * number + 1), &answer(&request)).unwrap();
         }
@@ -130,7 +132,11 @@ fn late_answers_are_waited_for_and_numbers_that_come_again_are_counted() {
     assert_eq!(master.reused(), 43);
     assert_eq!(master.request(at(1_001 * 300)), None);
     assert_eq!(master.due(), None);
-    assert_eq!(master.lingers_until(), Some(at(1_001 * 299 + 1_000 + 5_000)));
+    let last = 1_001 * 299;
+    assert_eq!(master.lingers_until(), Some(at(last + 1_000 + 5_000)));
+    // Each that comes late shows that others may come.
+    master.take(at(last + 4_000), &answer(&late)).unwrap();
+    assert_eq!(master.lingers_until(), Some(at(last + 4_000 + 5_000)));
 }
 
 #[test]

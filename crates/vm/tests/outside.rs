@@ -116,6 +116,7 @@ fn round_trips_take_what_both_frames_take_and_some_more() {
                 period_ns,
                 is_open_loop,
                 timeout_ns: 100_000_000,
+                linger_ns: 0,
                 is_virtual: false,
             };
             let mut order = measurement(Gateway::Slave, pace, COUNT, [1_000_000; 2]);
@@ -159,6 +160,7 @@ fn a_partner_outside_answers_at_once() {
                 period_ns,
                 is_open_loop,
                 timeout_ns: 100_000_000,
+                linger_ns: 0,
                 is_virtual: false,
             };
             let mut order = measurement(Gateway::None, pace, COUNT, [1_000_000; 2]);
@@ -229,6 +231,7 @@ fn round_trips_of_a_busy_machine_are_all_on_the_wire() {
                 period_ns: 0,
                 is_open_loop: false,
                 timeout_ns: 1_000_000_000,
+                linger_ns: 0,
                 is_virtual,
             };
             let mut order = measurement(Gateway::Slave, pace, COUNT, [1_000_000; 2]);
@@ -397,7 +400,7 @@ fn a_station_outside_loads_the_guest_over_ethernet() {
 #[ignore = "needs QEMU and kernels: see the top of this file"]
 fn a_driver_comes_back_from_bus_off() {
     const COUNT: u64 = 300;
-    let faults = BusFaults { bit_error_rate: 5e-3, restart_ms: Some(50) };
+    let faults = BusFaults { bit_error_rate: 5e-3, restart_ns: Some(50_000_000) };
     for kernel in kernels() {
         let machine = machine(&kernel, Tester::Outside);
         let order = measurement(Gateway::Kernel, ONE_AT_A_TIME, COUNT, [1_000_000; 2]);

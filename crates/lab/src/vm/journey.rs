@@ -85,9 +85,10 @@ impl Journeys {
         Ok(())
     }
 
-    /// Notes when frames began on the source bus; every frame that was sent was seen there.
+    /// Notes when frames began on the source bus.
     pub(super) fn begin(&mut self, wire: &Wire) {
-        for (journey, on_wire) in self.0.iter_mut().zip(&wire.source) {
+        let seen = self.0.iter_mut().filter(|journey| journey.monitored.is_some());
+        for (journey, on_wire) in seen.zip(&wire.source) {
             journey.started_ns = Some(on_wire.started_ns);
         }
     }

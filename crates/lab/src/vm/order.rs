@@ -151,10 +151,7 @@ fn faults(settings: &Vm) -> [BusFaults; 2] {
         };
         faults.map_or(BusFaults::default(), |faults| BusFaults {
             bit_error_rate: faults.bit_error_rate,
-            // Linux counts whole milliseconds; 0 would mean never.
-            restart_ms: faults
-                .restart
-                .map(|after| after.as_nanos().div_ceil(1_000_000).max(1) as u32),
+            restart_ns: faults.restart.map(Nanos::as_nanos),
         })
     };
     [of_bus(0), of_bus(1)]

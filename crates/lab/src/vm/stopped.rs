@@ -158,6 +158,7 @@ pub(super) fn stopped(can: &CanGateway, report: &Report, missed: &Missed) -> Vec
     let queue_full = totals.overflow_of_queue.saturating_sub(by_rules(Cause::QueueFull));
     let mut stopped = vec![
         Stopped::new("sender", "", Cause::SenderQueueFull, totals.refused_by_sender),
+        Stopped::new("sender", "", Cause::Unfinished, missed.count(Cause::Unfinished)),
         at_gateway(Cause::RxOverflow, totals.overflow_of_controller),
         at_gateway(Cause::BacklogFull, totals.overflow_of_backlog),
         at_gateway(Cause::SocketFull, totals.overflow_of_gateway),

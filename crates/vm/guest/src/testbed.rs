@@ -4,7 +4,7 @@ use candor_linux::clock;
 use candor_linux::netlink::{CanSettings, Netlink};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_protocol::interface;
-use candor_protocol::order::{Controller, Driver, Gateway, Measurement, Pace, Settings};
+use candor_protocol::order::{BusFaults, Controller, Driver, Gateway, Measurement, Pace, Settings};
 use candor_time::{Monotonic, Nanos};
 use candor_wire::can::socketcan::CANFD_MTU;
 
@@ -83,8 +83,10 @@ impl TestBed {
         let is_testers = !interface::OF_GATEWAY.contains(&name);
         let queue = if is_testers { TESTER_QUEUE } else { order.settings.tx_queue };
         let [on_source, on_target] = order.faults;
+        let BusFaults { restart_ns, .. } = if is_source { on_source } else { on_target };
         let settings = CanSettings {
-            restart_ms: if is_source { on_source } else { on_target }.restart_ms,
+            // Linux counts whole milliseconds, and 0 means never.
+            restart_ms: restart_ns.map(|it| it.div_ceil(1_000_000).max(1) as u32),
             bitrate: timing.bitrate,
             data_bitrate: timing.data_bitrate,
             ..CanSettings::default()

@@ -61,8 +61,9 @@ fn of_frames(measurement: &Measurement) -> Nanos {
         Pace::Offered { lasts_ns } => {
             return Nanos::from_nanos(lasts_ns) + times(EACH, measurement.traffic.count);
         }
-        Pace::RoundTrips { period_ns, timeout_ns, .. } => {
-            Nanos::from_nanos(period_ns.saturating_add(timeout_ns))
+        Pace::RoundTrips { period_ns, timeout_ns, linger_ns, .. } => {
+            let each = Nanos::from_nanos(period_ns.saturating_add(timeout_ns)) + EACH;
+            return Nanos::from_nanos(linger_ns) + times(each, measurement.traffic.count);
         }
     };
     times(each + EACH, measurement.traffic.count)

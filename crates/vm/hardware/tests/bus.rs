@@ -223,6 +223,11 @@ fn a_node_alone_is_never_acknowledged_and_never_goes_bus_off() {
     // Flag, delimiter, intermission; as an error-passive node it waits for 8 bits more.
     assert_eq!(flags[1] - flags[0], 6.0 + 8.0 + 3.0 + to_flag);
     assert_eq!(flags[20] - flags[19], 6.0 + 8.0 + 3.0 + 8.0 + to_flag);
+    // An error in the acknowledge slot looks like an acknowledgement.
+    let mut disturbed = bus;
+    assert!(disturbed.add_fault(Fault { frame: disturbed.begun(), bit: bits - 9 }));
+    let all = until(&mut disturbed, 101_000);
+    assert!(all.iter().any(|it| matches!(it.2, Notice::Sent(_))), "{all:?}");
     // When somebody joins, it gets through.
     bus.join(nodes[1], false, 750, 100_000_000);
     let later = until(&mut bus, 110_000);
@@ -232,9 +237,17 @@ fn a_node_alone_is_never_acknowledged_and_never_goes_bus_off() {
 
 #[test]
 fn thirty_two_errors_take_a_node_off_and_1408_bits_bring_it_back() {
+    // Of data, and the acknowledge slot: other nodes see what became of their acknowledgement, and signal an error.
+    let slot = length(&"123#11".parse().unwrap()).unwrap().total() - 3 - 9;
+    for bit in [20, slot] {
+        come_back_after_errors_in(bit);
+    }
+}
+
+fn come_back_after_errors_in(bit: u32) {
     let (mut bus, nodes) = joined(2);
     for frame in 0..32 {
-        assert!(bus.add_fault(Fault { frame, bit: 20 }));
+        assert!(bus.add_fault(Fault { frame, bit }));
     }
     request(&mut bus, nodes[0], 20, "123#11");
     let all = until(&mut bus, 10_000);
@@ -244,6 +257,7 @@ fn thirty_two_errors_take_a_node_off_and_1408_bits_bring_it_back() {
         32
     );
     assert_eq!((bus.state(nodes[0]), off.0), (ErrorState::BusOff, 0));
+    assert_eq!(bus.error_counters(nodes[1], 0).receive, 32);
     assert!(!bus.has_request(nodes[0]));
     bus.join(nodes[0], false, 750, 20_000_000);
     assert_eq!(bus.error_counters(nodes[0], 20_000_000).transmit, 127);

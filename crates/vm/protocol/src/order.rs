@@ -200,8 +200,8 @@ impl Handler {
 pub struct BusFaults {
     /// Probability, 0 to 1, that a bit is inverted, for all nodes alike.
     pub bit_error_rate: f64,
-    /// After so many milliseconds a controller that is bus-off starts again; `None`: never.
-    pub restart_ms: Option<u32>,
+    /// After so many nanoseconds a node that is bus-off starts again; `None`: never. Linux counts whole milliseconds.
+    pub restart_ns: Option<u64>,
 }
 
 /// The bit rates of a bus. The emulated bus takes no time; they pace the tester.
@@ -346,6 +346,8 @@ pub enum Pace {
         is_open_loop: bool,
         /// An answer that comes after this is late.
         timeout_ns: u64,
+        /// How long late answers to the last requests are waited for, after their timeouts.
+        linger_ns: u64,
         /// Whether master and slave are on one virtual device, instead of two controllers on one bus.
         is_virtual: bool,
     },

@@ -8,7 +8,7 @@
 //! | 8..12, 12..16, 16..20 | how many buses, senders and steps there are |
 //! | 20..24 | how many stations there are |
 //! | 24..32 | the seed of bit errors |
-//! | then 16 for each bus | nominal and data bit rate in bit/s (4 bytes each), a data bit rate of 0 is the nominal one; the probability of a bit error, 0 to 1 (8 bytes, IEEE 754) |
+//! | then 24 for each bus | nominal and data bit rate in bit/s (4 bytes each), a data bit rate of 0 is the nominal one; the probability of a bit error, 0 to 1 (8 bytes, IEEE 754); how long after bus-off a node of the tester starts again, in ns, all ones for never (8 bytes) |
 //! | then 24 for each sender | its bus; the bus on which its frames are awaited, 255 for none, or 254 if it answers (1 byte each), 6 bytes 0; the first of its steps, their number (4 bytes each); how long a frame is awaited, in ns (8 bytes), or the identifier words of requests and of answers (4 bytes each) |
 //! | then 48 for each station, by card in ascending order | its card, 0 for echo or 1 for UDP, 0 for every or 1 for answered (1 byte each), 0; bytes of data (4 bytes); the speed of its link in bit/s, and its pace in ns (8 bytes each); the addresses of its card and of the guest's (6 bytes each), and their IPv4 addresses (4 bytes each); 4 bytes 0 |
 //! | then 80 for each step | when, in ns (8 bytes); the [frame](crate::frame) |
@@ -32,12 +32,14 @@ pub const MOST_SENDERS: usize = 8;
 /// The first bytes of every plan.
 const MAGIC: [u8; 8] = *b"CANDPLAN";
 const HEADER_BYTES: usize = 32;
-const BUS_BYTES: usize = 16;
+const BUS_BYTES: usize = 24;
 const SENDER_BYTES: usize = 24;
 const STATION_BYTES: usize = 48;
 const STEP_BYTES: usize = 8 + FRAME_BYTES;
 /// The speeds that a link can have.
 const SPEEDS: RangeInclusive<LinkSpeed> = LinkSpeed::MBIT_10..=LinkSpeed::GBIT_10;
+/// A node that is bus-off does not start again.
+const NEVER: u64 = u64::MAX;
 /// No bus: nothing is awaited.
 const NONE: u8 = 255;
 /// No bus: requests are awaited, and answered.
@@ -50,6 +52,8 @@ pub struct BusPlan {
     pub timing: Timing,
     /// Probability, 0 to 1, that a bit is destroyed, for all nodes alike.
     pub bit_error_rate: f64,
+    /// How long after bus-off a node of the tester starts again, in ns; `None`: never. Those of the guest are its own affair.
+    pub restart_ns: Option<u64>,
 }
 
 /// When a sender sends.
@@ -304,9 +308,12 @@ impl<'a> Plan<'a> {
             data => Bitrate::new(data)?,
         };
         let bit_error_rate = f64::from_bits(u64_at(self.bytes, at + 8));
-        (0.0..=1.0)
-            .contains(&bit_error_rate)
-            .then_some(BusPlan { timing: Timing { nominal, data }, bit_error_rate })
+        let restart_ns = Some(u64_at(self.bytes, at + 16)).filter(|&it| it != NEVER);
+        (0.0..=1.0).contains(&bit_error_rate).then_some(BusPlan {
+            timing: Timing { nominal, data },
+            bit_error_rate,
+            restart_ns,
+        })
     }
 
     fn read_sender(&self, sender: usize) -> SenderPlan {
@@ -394,11 +401,12 @@ pub fn write(contents: &Contents<'_>) -> alloc::vec::Vec<u8> {
         bytes.extend((count as u32).to_le_bytes());
     }
     bytes.extend(seed.to_le_bytes());
-    for BusPlan { timing, bit_error_rate } in *buses {
+    for BusPlan { timing, bit_error_rate, restart_ns } in *buses {
         for rate in [timing.nominal, timing.data] {
             bytes.extend(rate.bits_per_second().to_le_bytes());
         }
         bytes.extend(bit_error_rate.to_bits().to_le_bytes());
+        bytes.extend(restart_ns.unwrap_or(NEVER).to_le_bytes());
     }
     for sender in *senders {
         let (awaited, last) = match sender.pace {
@@ -470,10 +478,15 @@ mod tests {
     fn plan() -> (Vec<BusPlan>, Vec<SenderPlan>, Vec<Step>) {
         let rate = |text: &str| text.parse::<Bitrate>().unwrap();
         let buses = [
-            BusPlan { timing: Timing::classical(rate("500k")), bit_error_rate: 0.0 },
+            BusPlan {
+                timing: Timing::classical(rate("500k")),
+                bit_error_rate: 0.0,
+                restart_ns: None,
+            },
             BusPlan {
                 timing: Timing { nominal: rate("500k"), data: rate("2M") },
                 bit_error_rate: 1e-6,
+                restart_ns: Some(0),
             },
         ];
         let awaits = Pace::AfterArrival { bus: 1, timeout_ns: 1_000_000_000 };

@@ -10,6 +10,9 @@
 //! Senders that answer are no reason to wait: where there are no others, the guest says when it is over.
 //!
 //! Then it waits for frames that are still on their way.
+//!
+//! A sender that goes bus-off starts again after the time of its bus, and sends its frame again; without such a time it is
+//! off for good, and so is what it had to send.
 
 use candor_hardware::{Bus, NodeId, Notice, Request};
 use candor_wire::can::Frame;
@@ -40,6 +43,10 @@ enum Wait {
     Sent(u64),
     /// That a frame with this number arrives, or this time comes, in ns.
     Arrival([u8; 2], u64),
+    /// That its node starts again at this time, in ns, to send its frame due at that one.
+    Restart(u64, u64),
+    /// Nothing any more: it is off the bus for good.
+    Off,
 }
 
 /// A sender: a node of a bus, and where it is in the plan.
@@ -126,17 +133,32 @@ impl Tester {
             return None;
         }
         let waits = self.senders.iter().flatten().filter_map(|sender| match sender.wait {
-            Wait::Due(at) | Wait::Arrival(_, at) => Some(at),
-            Wait::Nothing | Wait::Sent(_) => None,
+            Wait::Due(at) | Wait::Arrival(_, at) | Wait::Restart(at, _) => Some(at),
+            Wait::Nothing | Wait::Sent(_) | Wait::Off => None,
         });
         waits.chain(self.quiet_at_ns()).min()
     }
 
     /// When it is done if nothing passes until then.
     fn quiet_at_ns(&self) -> Option<u64> {
-        let over_ns = self.over_ns?;
+        let Some(over_ns) = self.over_ns else { return self.hopeless_at_ns() };
         let quiet_ns = if self.sent_by_guest < self.sent { STARVED_NS } else { QUIET_NS };
         Some((over_ns.max(self.passed_ns) + quiet_ns).min(over_ns + PATIENCE_NS))
+    }
+
+    /// When it is done although senders want to send, if nothing passes until then: errors destroy whatever they send.
+    fn hopeless_at_ns(&self) -> Option<u64> {
+        let mut latest_ns = None;
+        for sender in self.senders.iter().flatten().filter(|it| !it.is_answering) {
+            match sender.wait {
+                Wait::Sent(at_ns) | Wait::Restart(at_ns, _) => {
+                    latest_ns = latest_ns.max(Some(at_ns));
+                }
+                Wait::Nothing | Wait::Off => {}
+                Wait::Due(_) | Wait::Arrival(..) => return None,
+            }
+        }
+        Some(latest_ns?.max(self.passed_ns) + PATIENCE_NS)
     }
 
     /// What is due at `now_ns`; whether the tester is done with it.
@@ -148,6 +170,9 @@ impl Tester {
             match self.senders[index].map(|it| it.wait) {
                 Some(Wait::Arrival(_, until)) if until <= now_ns => {
                     self.advance_sender(index, plan, now_ns);
+                }
+                Some(Wait::Restart(at, due)) if at <= now_ns => {
+                    self.restart(index, due, now_ns, buses);
                 }
                 _ => {}
             }
@@ -194,16 +219,29 @@ impl Tester {
                 }
                 _ => self.advance_sender(index, plan, now_ns),
             },
-            // It comes back by itself, and sends its frame again.
             Notice::BusOff => {
-                if let Some(bus) = buses.get_mut(usize::from(bus)) {
-                    bus.join(node, false, SAMPLE_POINT_PERMILLE, now_ns);
-                }
+                let of_bus = plan.buses().nth(usize::from(bus));
+                sender.wait = match (sender.wait, of_bus.and_then(|it| it.restart_ns)) {
+                    (Wait::Sent(due), Some(after_ns)) => {
+                        Wait::Restart(now_ns.saturating_add(after_ns), due)
+                    }
+                    _ => Wait::Off,
+                };
+                self.note_end(now_ns);
             }
             Notice::TakesPart if matches!(sender.wait, Wait::Sent(_)) => {
                 self.request(index, plan, buses);
             }
             _ => {}
+        }
+    }
+
+    /// The node of a sender takes part again, once it has seen that the bus is idle, and sends its frame again then.
+    fn restart(&mut self, index: usize, due_ns: u64, now_ns: u64, buses: &mut [Bus]) {
+        let Some(sender) = &mut self.senders[index] else { return };
+        sender.wait = Wait::Sent(due_ns);
+        if let Some(bus) = buses.get_mut(usize::from(sender.bus)) {
+            bus.join(sender.node, false, SAMPLE_POINT_PERMILLE, now_ns);
         }
     }
 
@@ -225,6 +263,7 @@ impl Tester {
                 {
                     self.advance_sender(index, plan, now_ns);
                 }
+                (Pace::Answer(_), Some(Wait::Off)) => {}
                 (Pace::Answer(answer), Some(_)) if of_plan.bus == bus => {
                     if let Some(frame) = answer.to(frame) {
                         self.answers.push(Waiting { frame, at_ns: now_ns });
@@ -306,7 +345,7 @@ impl Tester {
 
     fn note_end(&mut self, now_ns: u64) {
         let mut own = self.senders.iter().flatten().filter(|it| !it.is_answering);
-        let is_over = own.all(|it| it.wait == Wait::Nothing);
+        let is_over = own.all(|it| matches!(it.wait, Wait::Nothing | Wait::Off));
         if self.has_senders() && is_over && self.over_ns.is_none() {
             self.over_ns = Some(now_ns);
         }

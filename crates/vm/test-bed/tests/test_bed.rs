@@ -22,9 +22,13 @@ fn timing(rate: &str) -> Timing {
     Timing::classical(rate.parse().unwrap())
 }
 
+/// A bus whose nodes start again at once.
+fn bus(rate: &str, bit_error_rate: f64) -> BusPlan {
+    BusPlan { timing: timing(rate), bit_error_rate, restart_ns: Some(0) }
+}
+
 fn write(rates: &[&str], senders: &[SenderPlan], steps: &[Step]) -> Vec<u8> {
-    let buses: Vec<_> =
-        rates.iter().map(|rate| BusPlan { timing: timing(rate), bit_error_rate: 0.0 }).collect();
+    let buses: Vec<_> = rates.iter().map(|rate| bus(rate, 0.0)).collect();
     candor_test_bed::write(&Contents { buses: &buses, senders, steps, ..Contents::default() })
 }
 
@@ -293,7 +297,7 @@ fn another_bit_rate_and_an_overrun_are_recorded() {
 fn bit_errors_are_those_of_the_seed() {
     const RATES: [f64; 2] = [2e-3, 1e-4];
     let sender = SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: 2_000 };
-    let buses = RATES.map(|bit_error_rate| BusPlan { timing: timing("500k"), bit_error_rate });
+    let buses = RATES.map(|rate| bus("500k", rate));
     let steps = numbered(2_000, 600_000);
     for seed in 1..4 {
         let contents = Contents {
@@ -441,7 +445,7 @@ fn answers_wait_in_the_order_of_their_requests() {
 fn a_partner_answers_on_a_disturbed_bus() {
     let mut bus_offs = 0;
     for seed in 1..6 {
-        let bus = BusPlan { timing: timing("500k"), bit_error_rate: 3e-3 };
+        let bus = bus("500k", 3e-3);
         let contents =
             Contents { buses: &[bus, bus], senders: &[ANSWERS], seed, ..Contents::default() };
         let bytes = candor_test_bed::write(&contents);
@@ -460,6 +464,62 @@ fn a_partner_answers_on_a_disturbed_bus() {
         assert_eq!(numbers(0x78), (0..200).collect::<Vec<_>>(), "seed {seed}");
     }
     assert!(bus_offs > 0);
+}
+
+/// How long a sender is off the bus, and what becomes of its frames: it is back after the time of its bus, or never. Where
+/// nothing gets through for 10 s, the tester is done.
+#[test]
+fn a_sender_that_goes_bus_off_starts_again_when_its_bus_says_so() {
+    const COUNT: u16 = 400;
+    for (restart_ns, bit_error_rate) in
+        [(Some(0), 5e-3), (Some(30_000_000), 5e-3), (None, 5e-3), (Some(1_000_000), 1.0)]
+    {
+        let buses = [
+            BusPlan { restart_ns, ..bus("500k", bit_error_rate) },
+            BusPlan { restart_ns: None, ..bus("500k", 0.0) },
+        ];
+        let sender = SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: COUNT.into() };
+        let steps = numbered(COUNT, 600_000);
+        let contents = Contents {
+            buses: &buses,
+            senders: &[sender],
+            seed: 1,
+            steps: &steps,
+            ..Contents::default()
+        };
+        let bytes = candor_test_bed::write(&contents);
+        let plan = Plan::read(&bytes).unwrap();
+        let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 0);
+        guest.run(&plan);
+        let about = format!("{restart_ns:?} {bit_error_rate}");
+        let at = |event: Event| -> Vec<u64> {
+            let of_sender = |it: &&Record| it.event == event && it.bus == 0 && !it.is_guest;
+            guest.records.iter().filter(of_sender).map(|it| it.at_ns).collect()
+        };
+        let (offs, returns) = (at(Event::BusOff), at(Event::TakesPart));
+        // The first is that of the start.
+        let returns = returns.iter().filter(|&&it| it > offs[0]);
+        // 128 times 11 bits of 2 us.
+        let away: Vec<_> = offs.iter().zip(returns).map(|(off, back)| back - off).collect();
+        let least_ns = restart_ns.unwrap_or(0) + 128 * 11 * 2_000;
+        assert!(
+            away.iter().all(|&it| it >= least_ns && it < least_ns + 100_000),
+            "{about} {away:?}"
+        );
+        let mut passed: Vec<_> =
+            guest.passed(0).iter().map(|it| it.0.data()[..2].to_vec()).collect();
+        passed.dedup();
+        let last = guest.records.last().unwrap();
+        assert_eq!(last.event, Event::Done, "{about}");
+        match restart_ns {
+            None => assert_eq!((offs.len(), away.len(), passed.len() < COUNT.into()), (1, 0, true)),
+            Some(_) if bit_error_rate == 1.0 => {
+                assert_eq!(passed.len(), 0, "{about}");
+                assert!((10_000_000_000..10_100_000_000).contains(&last.at_ns), "{about} {last:?}");
+            }
+            Some(_) => assert_eq!((passed.len(), offs.len() > 1), (COUNT.into(), true), "{about}"),
+        }
+    }
 }
 
 /// Another sender has its end, whether somebody answers or not.

@@ -14,9 +14,12 @@ use candor_engine::Table;
 use candor_ping::Pair;
 use candor_protocol::Report;
 use candor_protocol::order::{Measurement, Pace, Tester, Traffic};
+use candor_time::Nanos;
+use candor_wire::can::{Frame, StandardId, bits};
 
 use super::trips::{self, Trip};
 use super::{Partner, Ping, PingWorld};
+use crate::doubt;
 use crate::error::Error;
 use crate::experiment::{Experiment, Run, Vm};
 use crate::result::{Machine, ResultFile};
@@ -29,6 +32,16 @@ const fn is_virtual(ping: &Ping) -> bool {
     matches!(ping.world, PingWorld::Vm { is_virtual: true, .. })
 }
 
+/// How long late answers are waited for: as everywhere, and until the bus has carried what may wait in front of it, each request
+/// with its answer.
+fn linger(experiment: &Experiment, ping: &Ping, vm: &Vm) -> Nanos {
+    let waiting = experiment.count.min(vm.settings.tx_queue.into());
+    let frame = Frame::new(StandardId::MAX, &[0; 8]).ok();
+    let bits = frame.and_then(|frame| bits::worst_length(&frame).ok());
+    let longest_ns = bits.map_or(0, |bits| ping.bus.timing.duration_ns(bits));
+    Nanos::from_nanos(waiting.saturating_mul(2 * longest_ns)) + trips::LINGER
+}
+
 /// The order for `experiment`.
 pub(super) fn order(experiment: &Experiment, ping: &Ping, vm: &Vm) -> Measurement {
     let Ping { bus, length, period, is_open_loop, timeout, .. } = ping;
@@ -36,6 +49,7 @@ pub(super) fn order(experiment: &Experiment, ping: &Ping, vm: &Vm) -> Measuremen
         period_ns: period.as_nanos(),
         is_open_loop: *is_open_loop,
         timeout_ns: timeout.as_nanos(),
+        linger_ns: linger(experiment, ping, vm).as_nanos(),
         is_virtual: is_virtual(ping),
     };
     let can_ids = vec![Pair::DEFAULT.request(), Pair::DEFAULT.answer()];
@@ -87,10 +101,15 @@ pub(super) fn evaluate(
         }
         _ => "master and slave inside",
     };
+    let mut notes = [&report.notes[..], &result.notes].concat();
+    if let Some(wire) = &report.wire {
+        let bus = std::slice::from_ref(&ping.bus);
+        notes.extend(doubt::left_in_guest(bus, &vm.faults, wire, "the guest"));
+    }
     Ok(ResultFile {
         conditions: conditions_with(&machine, vm, who),
         duration_ns,
-        notes: [&report.notes[..], &result.notes].concat(),
+        notes,
         sections: with_machine(&machine, report, received, 0).with(&BUSES, buses.collect()),
         ..result
     })

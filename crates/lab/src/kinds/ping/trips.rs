@@ -24,8 +24,8 @@ use crate::watch::Watch;
 const SIGHT: Sight = Sight { taps: TapPath::ROUND_TRIP.taps(), has_rules: false };
 /// Round trips that are kept one by one.
 const MOST_EXACT: u64 = 2_000_000;
-/// How long late answers to the last requests are waited for, after their timeouts: as by `candor ping`.
-const LINGER: Nanos = Nanos::from_secs(1);
+/// How long late answers are waited for, after the last timeout and after each of them: as by `candor ping`.
+pub(super) const LINGER: Nanos = Nanos::from_secs(1);
 /// How long, behind a timeout and two periods, nothing may be sent or answered before the measurement is over.
 const SILENCE: Nanos = Nanos::from_secs(1);
 

@@ -48,7 +48,8 @@ pub(crate) fn port(place: &'static str, name: &str) -> Result<Halves, Failure> {
 impl Master {
     pub(crate) fn new(order: &Measurement) -> Result<Self, Failure> {
         let traffic = &order.traffic;
-        let order::Pace::RoundTrips { period_ns, is_open_loop, timeout_ns, .. } = traffic.pace
+        let order::Pace::RoundTrips { period_ns, is_open_loop, timeout_ns, linger_ns, .. } =
+            traffic.pace
         else {
             return Err(Failure::reported("traffic: a master sends requests only".into()));
         };
@@ -60,7 +61,7 @@ impl Master {
             pace: if is_open_loop { Pace::OpenLoop } else { Pace::OneAtATime },
             count: Some(traffic.count),
             timeout: Nanos::from_nanos(timeout_ns),
-            linger: Nanos::ZERO,
+            linger: Nanos::from_nanos(linger_ns),
             seed: order.seed,
         };
         let policy = match order.settings.gateway_priority {

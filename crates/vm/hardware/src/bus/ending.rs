@@ -25,10 +25,15 @@ impl Bus {
         let acknowledges =
             |(id, it): (NodeId, &Node)| on_wire.senders & set(id) == 0 && it.acknowledges();
         let slot = total - FRAME_TAIL_BITS - 1;
-        let unacknowledged = (!self.all().any(acknowledges)).then_some(slot);
+        let is_acknowledged = self.all().any(acknowledges);
         let wrong = [fault, collision].into_iter().flatten().filter(|&bit| bit < total).min();
+        // An inverted slot looks like an acknowledgement where there is none. Where there is one, nodes that send it see a
+        // bit error, and their flags tell the sender that it is not alone.
+        let is_inverted = wrong == Some(slot);
+        let unacknowledged = (is_acknowledged == is_inverted).then_some(slot);
+        let wrong = wrong.filter(|_| !is_inverted);
         let bit = wrong.into_iter().chain(unacknowledged).min()?;
-        let is_unacknowledged = wrong.is_none_or(|wrong| wrong > bit) || bit == slot;
+        let is_unacknowledged = bit == slot && !is_acknowledged;
         let seen = error::bit(&on_wire.frame, bit)?;
         let run = seen.opposite_before + 1;
         let is_dominant = seen.value;
@@ -38,11 +43,11 @@ impl Bus {
         let is_seen_by_all = is_form || seen.is_stuffed && run > 5;
         let is_passive = members(on_wire.senders).all(|id| self.state(id) == ErrorState::Passive);
         let equal = if is_dominant != is_passive { run.min(5) } else { 0 };
-        let flags = match is_seen_by_all || is_unacknowledged {
+        let flags = match is_seen_by_all || bit == slot {
             true => FLAG_BITS,
             false => 2 * FLAG_BITS - equal,
         };
-        let kind = match (is_unacknowledged, is_form) {
+        let kind = match (bit == slot, is_form) {
             (true, _) => ErrorKind::Other,
             (false, true) => ErrorKind::Form,
             (false, false) => ErrorKind::Bit,
@@ -50,7 +55,11 @@ impl Bus {
         let flag_ns = on_wire.start_ns + after(self.timing, on_wire.length, bit + 1);
         Some(Destroyed {
             kind,
-            others: if is_form { ErrorKind::Form } else { ErrorKind::Stuff },
+            others: match is_form {
+                true => ErrorKind::Form,
+                false if bit == slot => ErrorKind::Bit,
+                false => ErrorKind::Stuff,
+            },
             segment: seen.segment,
             flag_ns,
             over_ns: flag_ns + self.bits(flags + ERROR_TAIL_BITS),
