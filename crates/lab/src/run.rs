@@ -3,7 +3,7 @@
 //! An experiment that fails does not end a campaign: the others run, and what failed is reported at the
 //! end. A folder that cannot be written, and the user, end it. What was finished is kept either way.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -223,6 +223,9 @@ fn try_one(
             return Ok(Ended::Differs(difference));
         }
     }
+    // Both files are of one run, also if another one writes the same result now. Some network file systems have no locks for
+    // folders; there, two runs at once are on their own.
+    let lock = File::open(&folder).and_then(|folder| folder.lock().map(|()| folder));
     match made.csv {
         Some(target) => target.finish().map_err(csv_error)?,
         // A table of an earlier run would not belong to this result.
@@ -230,6 +233,7 @@ fn try_one(
     }
     candor_output::replace(&json, made.json.as_bytes())
         .map_err(|error| Error::write(&json, error))?;
+    drop(lock);
     Ok(Ended::Finished(Box::new(made.ran)))
 }
 
