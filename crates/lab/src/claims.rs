@@ -272,7 +272,16 @@ impl Claim {
     /// Why it has no value, if there is a reason: that of the first figure that no result has.
     #[must_use]
     pub fn why_missing(&self, results: &[ResultFile]) -> Option<String> {
-        self.terms().into_iter().flatten().find_map(|term| term.why_missing(results))
+        let reason = self.terms().into_iter().flatten().find_map(|term| term.why_missing(results));
+        reason.or_else(|| {
+            let over = self.over.as_ref()?;
+            let is_there = self.judge(results).agreement != Agreement::Missing;
+            let divisor = match &self.over_minus {
+                None => format!("`{}` is 0", over.text),
+                Some(less) => format!("`{}` less `{}` is 0", over.text, less.text),
+            };
+            (!is_there).then(|| format!("nothing can be divided: {divisor}"))
+        })
     }
 
     /// Whether it says something about an experiment: about all of its seeds, or this one.

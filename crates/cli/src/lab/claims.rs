@@ -220,7 +220,7 @@ impl<'a> Judged<'a> {
     fn cell(&self) -> String {
         match self.verdict.agreement {
             Agreement::Yes => self.shown(),
-            Agreement::Missing => String::new(),
+            missing @ Agreement::Missing => missing.word().into(),
             other => format!("{} {}", self.shown(), other.word()),
         }
     }
@@ -395,7 +395,11 @@ fn verdicts(
     if things.is_empty() {
         return verdicts_alone(judged, beside, value_head);
     }
-    let head: Vec<_> = [words(&["id", "claim", "published", "agreement is"]), words(&things)]
+    // One that is made of nothing in particular has a column of its own.
+    let is_alone = judged.iter().any(|it| it.claim.each.is_none());
+    let alone = is_alone.then_some(value_head).into_iter().collect::<Vec<_>>();
+    let start = words(&["id", "claim", "published", "agreement is"]);
+    let head: Vec<_> = [start, words(&alone), words(&things)]
         .concat()
         .into_iter()
         .chain(names)
@@ -410,12 +414,11 @@ fn verdicts(
     let mut begin = 0;
     for row in judged.chunk_by(share) {
         let Some(first) = row.first() else { continue };
-        let mut cells = vec![String::new(); things.len()];
+        let mut cells = vec![String::new(); alone.len() + things.len()];
         for judged in row {
-            // One that is made of nothing in particular stands in the first column.
             let each = judged.claim.each.as_deref();
             let column = each.and_then(|each| things.iter().position(|thing| *thing == each));
-            if let Some(place) = cells.get_mut(column.unwrap_or(0)) {
+            if let Some(place) = cells.get_mut(column.map_or(0, |at| alone.len() + at)) {
                 *place = judged.cell();
             }
         }
