@@ -98,7 +98,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     // What a claim may be about: also what is not chosen now, by name or by seed.
     let mut names: BTreeSet<_> = drafts.iter().flat_map(seeds::names).collect();
     alternatives.iter().for_each(|it| it.require_matches(&drafts, &findings));
-    figures::require_matches(&figures, &drafts, &kernels, &findings);
+    figures::require_matches(&figures, &drafts, &alternatives, &kernels, &findings);
     if !kernels.is_empty() && !findings.has_errors() {
         drafts = multiply(&table, variants.as_ref(), matrix.as_ref(), &kernels, &findings);
         names.extend(drafts.iter().flat_map(seeds::names));
@@ -118,6 +118,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
     if repeated.is_empty() && findings.has_errors() {
         return Err(Error::Findings(findings));
     }
+    let figures = figures::resolve(figures, &repeated);
     let selected = select(name, repeated, options.only.as_deref())?;
     let (mut experiments, is_open) = read_all(selected, options, (base, &network), &findings);
     if findings.has_errors() {
@@ -142,7 +143,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         experiments,
         claims,
         alternatives,
-        figures: figures.into_iter().map(|(figure, _)| figure).collect(),
+        figures,
         warnings: findings,
         too_many_for_lines,
     })

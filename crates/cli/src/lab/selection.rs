@@ -117,7 +117,11 @@ fn kernels(selection: &Selection) -> Result<Vec<KernelChoice>, String> {
         )),
         false => Ok(KernelChoice::Named(kernel.clone())),
     };
-    selection.kernels.iter().map(named).collect()
+    let kernels = &selection.kernels;
+    if let Some(twice) = (1..kernels.len()).find(|&at| kernels[..at].contains(&kernels[at])) {
+        return Err(format!("--kernel {} is there twice; name each kernel once", kernels[twice]));
+    }
+    kernels.iter().map(named).collect()
 }
 
 /// The command that runs one experiment again.

@@ -108,6 +108,9 @@ pub(super) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Alternativ
         section.require(&["name"]);
         let Some(name) = section.string("name").map(str::to_owned) else { continue };
         let origin = section.origin_of("name");
+        if name.trim().is_empty() {
+            findings.error_with_hint(origin, "`name` is empty", "name what is different");
+        }
         if alternatives.iter().any(|it| file_name(&it.name) == file_name(&name)) {
             let hint = "give each [[alternative]] a different name";
             findings.error_with_hint(origin, format!("two alternatives are called `{name}`"), hint);

@@ -1,10 +1,13 @@
 //! `[[figure]]`: charts that the report links to.
 
+use std::collections::BTreeSet;
+
 use candor_config::{Section, Value};
 use candor_diagnostics::{Findings, Origin};
 use candor_lat::Metric;
 use serde::{Deserialize, Serialize};
 
+use super::Alternative;
 use super::matrix::Draft;
 use crate::claims::{EACH, Replacement};
 use crate::glob;
@@ -73,21 +76,38 @@ pub(super) fn read(
     figures
 }
 
-/// Reports figures that show nothing. One of a kernel may, if the command line has replaced it.
+/// Reports figures that show nothing. One of a kernel may, if the command line has replaced it. A pattern that begins with the
+/// name of an alternative is about its experiments.
 pub(super) fn require_matches(
     figures: &[(Figure, Origin)],
     drafts: &[Draft],
+    alternatives: &[Alternative],
     kernels: &[Value],
     findings: &Findings,
 ) {
-    if !kernels.is_empty() {
-        return;
-    }
+    let prefixes = || alternatives.iter().map(Alternative::prefix).chain([String::new()]);
+    let is_shown = |figure: &Figure, draft: &Draft| {
+        prefixes().any(|prefix| figure.shows(&format!("{prefix}{}", draft.group)))
+    };
     for (figure, origin) in figures {
-        if !drafts.iter().any(|draft| figure.shows(&draft.group)) {
+        if kernels.is_empty() && !drafts.iter().any(|draft| is_shown(figure, draft)) {
             let message = format!("the figure `{}` matches no experiment", figure.title);
             let hint = "`candor lab list` shows their names; leave out the seed";
             findings.error_with_hint(origin, message, hint);
         }
     }
+}
+
+/// Puts the names of experiments in place of patterns, so that a folder with others shows none of those.
+pub(super) fn resolve(figures: Vec<(Figure, Origin)>, drafts: &[Draft]) -> Vec<Figure> {
+    let is_of = |glob: &str, draft: &Draft| {
+        let group = draft.group.strip_prefix(&draft.prefix).unwrap_or(&draft.group);
+        glob.strip_prefix(&draft.prefix).is_some_and(|glob| glob::matches(glob, group))
+    };
+    let resolved = |(figure, _): (Figure, Origin)| {
+        let is_shown = |draft: &&Draft| figure.only.iter().any(|glob| is_of(glob, draft));
+        let only: BTreeSet<_> = drafts.iter().filter(is_shown).map(|it| it.group.clone()).collect();
+        Figure { only: only.into_iter().collect(), ..figure }
+    };
+    figures.into_iter().map(resolved).collect()
 }

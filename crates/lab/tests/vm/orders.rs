@@ -585,6 +585,34 @@ fn an_alternative_stays_what_it_is_called() {
 }
 
 #[test]
+fn figures_are_about_the_experiments_of_the_file() {
+    let text = "testbed = 'vm'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\n\
+                traffic.kind = 'flood'\nvm.kernel = '6.1'\n\
+                [matrix]\n'traffic.length' = [2, 8]\n[[experiment]]\nname = 'one'\n\
+                [[alternative]]\nname = 'slow'\nvm.mips = 125\n\
+                [[figure]]\ntitle = 'all'\nonly = ['*']\n\
+                [[figure]]\ntitle = 'eight'\nonly = ['*-8*']\n\
+                [[figure]]\ntitle = 'slow'\nonly = ['slow.*-2', 'one-2']\n";
+    let shown = |kernels: &[&str], has_alternatives| -> Vec<Vec<String>> {
+        let named = |name: &&str| experiment::KernelChoice::Named((*name).into());
+        let kernels = kernels.iter().map(named).collect();
+        let options = Options { kernels, has_alternatives, ..Options::default() };
+        let campaign = campaign::parse("t.toml", text, Path::new(""), &options).unwrap();
+        campaign.figures.into_iter().map(|figure| figure.only).collect()
+    };
+    assert_eq!(shown(&[], false), [&["one-2", "one-8"][..], &["one-8"], &["one-2"]]);
+    assert_eq!(shown(&[], true), [&["one-2", "one-8"][..], &["one-8"], &["one-2", "slow.one-2"]]);
+    assert_eq!(
+        shown(&["6.12", "7.2"], false),
+        [
+            &["one-2-6.12", "one-2-7.2", "one-8-6.12", "one-8-7.2"][..],
+            &["one-8-6.12", "one-8-7.2"],
+            &[]
+        ]
+    );
+}
+
+#[test]
 fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
     use experiment::KernelChoice::Files;
 
