@@ -48,6 +48,11 @@ pub(crate) struct Claims {
 }
 
 pub(super) fn claims(arguments: &Claims) -> Answer {
+    if arguments.selection.is_part() {
+        return Err("--shard runs a part, and claims are about all of it; run the parts with `candor lab run --shard`, copy their \
+                    results into one folder, and hold the claims against it with --no-run"
+            .into());
+    }
     let mut campaign = load(&arguments.selection)?;
     let is_of_others = if arguments.selection.has_kernels() {
         ", or none is about these kernels alone"

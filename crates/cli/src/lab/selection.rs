@@ -48,6 +48,11 @@ pub(super) struct Selection {
 }
 
 impl Selection {
+    /// Whether the command line asks for a part of the experiments, the others being for other machines.
+    pub(super) const fn is_part(&self) -> bool {
+        self.shard.is_some()
+    }
+
     /// Whether the command line names kernels, so that claims about others are left out.
     pub(super) const fn has_kernels(&self) -> bool {
         !self.kernels.is_empty()
