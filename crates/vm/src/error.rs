@@ -51,6 +51,7 @@ impl Error {
             io::ErrorKind::StorageFull => {
                 "free space there, or name another folder with CANDOR_CACHE".into()
             }
+            io::ErrorKind::FileTooLarge => "raise the limit of file sizes (`ulimit -f`)".into(),
             _ => "check the permissions, or name another folder with CANDOR_CACHE".into(),
         };
         Self::Io { path: path.to_owned(), what: "cannot be written", source, remedy }

@@ -215,7 +215,7 @@ impl Process {
         let said = said.trim();
         let reason = if said.is_empty() { "it gives no reason" } else { said };
         let memory = if said.contains("allocate memory") {
-            "; run fewer guests at the same time with --jobs 1"
+            "; run fewer guests at the same time with --jobs 1, or raise the limit of address space (`ulimit -v`)"
         } else {
             ""
         };

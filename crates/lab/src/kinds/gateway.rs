@@ -84,7 +84,16 @@ static KEYS: [Key; 40] = [
         uses: |it| sends(it, |traffic| !matches!(traffic, Traffic::Replay { .. })),
         advice: "no experiment generates frames; set traffic.kind=one-at-a-time, half, flood or periodic",
     },
-    numbered("traffic.timeout"),
+    Key {
+        pattern: "traffic.timeout",
+        uses: |it| {
+            let is_waiting = |it: &Traffic| {
+                matches!(it, Traffic::Numbered { pace: Pace::OneAtATime { .. }, .. })
+            };
+            sends(it, is_waiting)
+        },
+        advice: "no experiment waits for a frame to arrive; set traffic.kind=one-at-a-time",
+    },
     Key {
         pattern: "traffic.turnaround_*",
         uses: |it| {

@@ -316,6 +316,10 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
             &["this is for a station outside of the guest"],
         ),
         (
+            format!("{TWO}gateway.tx_queue = 32768"),
+            &["a queue of 32767 frames at most", "a shorter one"],
+        ),
+        (
             format!("{TWO}load = {{ kind = 'ethernet', period = '2ms' }}"),
             &["a flood ping has no period", "datagrams = \"echo\""],
         ),

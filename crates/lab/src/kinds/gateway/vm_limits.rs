@@ -17,6 +17,9 @@ use crate::traffic::numbered;
 /// The most frames of one experiment: a guest of 256 MB keeps every stamp until the end.
 const MAX_COUNT: u64 = 200_000;
 
+/// The longest queue that Linux gives an interface: `ERANGE` above it, seen from 6.1 to 7.2.
+const MAX_TX_QUEUE: usize = 32_767;
+
 /// The refusals of one experiment.
 struct Refusals<'a> {
     findings: &'a Findings,
@@ -160,6 +163,11 @@ fn hosts_gateway(said: &Said<'_>, gateway: &keys::Said<'_>, refusals: &mut Refus
         let message = "only the live gateway has ports of a chosen kind";
         let hint = "use kind = \"live\", or remove `port`";
         refusals.refuse(said.origin_of(&["gateway", "port"]), message, hint);
+    }
+    if gateway.depth.is_some_and(|depth| depth > MAX_TX_QUEUE) {
+        let message = format!("Linux gives an interface a queue of {MAX_TX_QUEUE} frames at most");
+        let hint = "use a shorter one, or run it with --testbed sim";
+        refusals.refuse(said.origin_of(&["gateway", "tx_queue"]), &message, hint);
     }
     if gateway.kind == Kind::Reader && said.tester != Tester::Outside {
         let message =
