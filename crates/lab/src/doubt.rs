@@ -212,18 +212,13 @@ fn overloaded(bus: &Bus, demand: &Demand, (longest, late): (Nanos, u64)) -> Opti
     Some(note)
 }
 
-/// The nodes that left the buses of a guest: what is its, which is called `whose`, and the tester's.
-pub(crate) fn left_in_guest(
-    buses: &[Bus],
-    faults: &[BusFaults],
-    wire: &Wire,
-    whose: &str,
-) -> Vec<String> {
+/// The nodes that left the buses of a guest: the gateway's, which are of the guest, and the tester's.
+pub(crate) fn left_in_guest(buses: &[Bus], faults: &[BusFaults], wire: &Wire) -> Vec<String> {
     let mut notes = Vec::new();
     for ((bus, &faults), count) in buses.iter().zip(faults).zip(&wire.buses) {
         let of_guest = count.off.len() as u64;
         let of_tester = count.bus_offs.saturating_sub(of_guest);
-        for (whose, times) in [(whose, of_guest), ("the sender", of_tester)] {
+        for (whose, times) in [("the gateway", of_guest), ("the sender", of_tester)] {
             if times > 0 {
                 let left = Left { bus: 0, whose: whose.into(), times, faults };
                 notes.push(went_off(bus, &left));

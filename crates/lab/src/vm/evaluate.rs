@@ -334,7 +334,7 @@ impl Run<'_> {
                     bus.name
                 )
             }));
-            notes.extend(doubt::left_in_guest(buses, &self.settings.faults, wire, "the gateway"));
+            notes.extend(doubt::left_in_guest(buses, &self.settings.faults, wire));
             let station = wire.station.as_ref().filter(|it| it.refused > 0);
             notes.extend(station.map(|StationCount { refused, frames, .. }| {
                 format!("the network card had no room for {refused} of {frames} frames of the Ethernet load")

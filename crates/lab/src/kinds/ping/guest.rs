@@ -19,7 +19,6 @@ use candor_wire::can::{Frame, StandardId, bits};
 
 use super::trips::{self, Trip};
 use super::{Partner, Ping, PingWorld};
-use crate::doubt;
 use crate::error::Error;
 use crate::experiment::{Experiment, Run, Vm};
 use crate::result::{Machine, ResultFile};
@@ -101,15 +100,10 @@ pub(super) fn evaluate(
         }
         _ => "master and slave inside",
     };
-    let mut notes = [&report.notes[..], &result.notes].concat();
-    if let Some(wire) = &report.wire {
-        let bus = std::slice::from_ref(&ping.bus);
-        notes.extend(doubt::left_in_guest(bus, &vm.faults, wire, "the guest"));
-    }
     Ok(ResultFile {
         conditions: conditions_with(&machine, vm, who),
         duration_ns,
-        notes,
+        notes: [&report.notes[..], &result.notes].concat(),
         sections: with_machine(&machine, report, received, 0).with(&BUSES, buses.collect()),
         ..result
     })
