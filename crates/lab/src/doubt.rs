@@ -213,19 +213,26 @@ fn overloaded(bus: &Bus, demand: &Demand, (longest, late): (Nanos, u64)) -> Opti
 }
 
 /// The nodes that left the buses of a guest: the gateway's, which are of the guest, and the tester's.
-pub(crate) fn left_in_guest(buses: &[Bus], faults: &[BusFaults], wire: &Wire) -> Vec<String> {
+pub(crate) fn left_in_guest(
+    buses: &[Bus],
+    faults: &[BusFaults],
+    wire: &Wire,
+    senders: &str,
+) -> Vec<String> {
     let mut notes = Vec::new();
     for ((bus, &faults), count) in buses.iter().zip(faults).zip(&wire.buses) {
         let of_guest = count.off.len() as u64;
         let of_tester = count.bus_offs.saturating_sub(of_guest);
-        for (whose, times) in [("the gateway", of_guest), ("the sender", of_tester)] {
-            if times > 0 {
-                let left = Left { bus: 0, whose: whose.into(), times, faults };
-                notes.push(went_off(bus, &left));
-            }
-        }
+        notes.extend(left("the gateway", of_guest, bus, faults));
+        notes.extend(left(senders, of_tester, bus, faults));
     }
     notes
+}
+
+/// How often controllers left this bus, if they did.
+pub(crate) fn left(whose: &str, times: u64, bus: &Bus, faults: BusFaults) -> Option<String> {
+    let left = Left { bus: 0, whose: whose.into(), times, faults };
+    (times > 0).then(|| went_off(bus, &left))
 }
 
 fn went_off(bus: &Bus, left: &Left) -> String {
@@ -234,7 +241,11 @@ fn went_off(bus: &Bus, left: &Left) -> String {
         1 => "once".into(),
         times => counted(*times, "time"),
     };
+    let of_whom = if whose.ends_with('s') { "a controller" } else { "the controller" };
     let then = match faults.restart {
+        None if *times > 1 => {
+            "and stayed off each time: nothing behind it was sent or received any more".into()
+        }
         None => "and stayed off: nothing behind it was sent or received any more".into(),
         Some(pause) => format!(
             "and came back {pause} later or more{}: frames waited or were lost meanwhile",
@@ -251,7 +262,7 @@ fn went_off(bus: &Bus, left: &Left) -> String {
         none if none.is_empty() => "find out what destroys its frames".into(),
         remedies => remedies,
     };
-    format!("bus {}: the controller of {whose} went bus-off {often} {then}; {remedy}", bus.name)
+    format!("bus {}: {of_whom} of {whose} went bus-off {often} {then}; {remedy}", bus.name)
 }
 
 fn collided(bus: &Bus, statistics: &BusStatistics) -> Option<String> {

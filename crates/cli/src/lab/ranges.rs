@@ -17,7 +17,12 @@ pub(crate) fn duration_range(least_ns: f64, most_ns: f64) -> String {
 
 /// A range of numbers: `1.00..1.97`. One number if both look the same.
 pub(crate) fn number_range(least: f64, most: f64, digits: usize) -> String {
-    let [least, most] = [least, most].map(|value| format!("{value:.digits$}"));
+    // No sign where all digits are 0.
+    let text = |value: f64| match format!("{value:.digits$}") {
+        text if text.bytes().all(|it| b"-0.".contains(&it)) => text.trim_start_matches('-').into(),
+        text => text,
+    };
+    let [least, most] = [least, most].map(text);
     if least == most { most } else { format!("{least}..{most}") }
 }
 

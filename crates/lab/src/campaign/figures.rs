@@ -109,5 +109,5 @@ pub(super) fn resolve(figures: Vec<(Figure, Origin)>, drafts: &[Draft]) -> Vec<F
         let only: BTreeSet<_> = drafts.iter().filter(is_shown).map(|it| it.group.clone()).collect();
         Figure { only: only.into_iter().collect(), ..figure }
     };
-    figures.into_iter().map(resolved).collect()
+    figures.into_iter().map(resolved).filter(|figure| !figure.only.is_empty()).collect()
 }

@@ -91,6 +91,9 @@ pub(crate) fn evaluate(
     builder.account.close(journeys.0.len() as u64);
     let missed = Missed::of(&builder.account);
     let stopped = stopped(can, report, &missed);
+    // What bus-off took behind the gateway has its cause.
+    let at_bus_off = stopped.iter().filter(|it| it.cause == Cause::BusOff.name());
+    let missing = missing.saturating_sub(at_bus_off.map(|it| it.frames).sum());
     let mut endings = missed.endings(&stopped);
     endings.add(Ending::Received, journeys.0.len() as u64 - endings.total());
     // What the gateway counts says more of how frames ended than where they were last seen.
@@ -327,6 +330,11 @@ impl Run<'_> {
         }
         if let Some(wire) = &self.report.wire {
             let buses = &self.can.network.buses;
+            let senders = match &self.can.traffic {
+                Traffic::Periodic => "the senders",
+                Traffic::Replay { .. } => "the sender of the recording",
+                Traffic::Numbered { .. } => "the sender",
+            };
             notes.extend(buses.first().filter(|_| is_early).map(|bus| {
                 format!(
                     "some gateway latencies are negative: the gateway has a frame one bit before its end, {} on bus {}",
@@ -334,7 +342,7 @@ impl Run<'_> {
                     bus.name
                 )
             }));
-            notes.extend(doubt::left_in_guest(buses, &self.settings.faults, wire));
+            notes.extend(doubt::left_in_guest(buses, &self.settings.faults, wire, senders));
             let station = wire.station.as_ref().filter(|it| it.refused > 0);
             notes.extend(station.map(|StationCount { refused, frames, .. }| {
                 format!("the network card had no room for {refused} of {frames} frames of the Ethernet load")

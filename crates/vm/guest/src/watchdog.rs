@@ -27,7 +27,7 @@ pub(crate) fn start(order: &Order, hello: &Message) -> std::io::Result<()> {
         let _ = clock::sleep_until(clock::now::<Monotonic>() + limit);
         let reason = format!(
             "the order: it took longer than {} s of the guest's time; send fewer frames, use a \
-             shorter timeout, or find out what hangs",
+             shorter timeout, a lower bit_error_rate, or find out what hangs",
             limit.as_nanos() / 1_000_000_000
         );
         host::end(&[hello, Message::Failed(reason)])
@@ -38,7 +38,7 @@ pub(crate) fn start(order: &Order, hello: &Message) -> std::io::Result<()> {
 /// How long an order may take.
 fn limit(order: &Order) -> Nanos {
     match order {
-        Order::Measure(measurement) => MARGIN + of_frames(measurement),
+        Order::Measure(measurement) => MARGIN + of_frames(measurement) + of_faults(measurement),
         Order::Conform(trials) => {
             let frames: usize = trials.iter().map(|trial| trial.frames.len() + 1).sum();
             MARGIN + times(EACH, frames as u64)
@@ -67,6 +67,12 @@ fn of_frames(measurement: &Measurement) -> Nanos {
         }
     };
     times(each + EACH, measurement.traffic.count)
+}
+
+/// Each frame may take its controller off the bus, which starts again after a while.
+fn of_faults(measurement: &Measurement) -> Nanos {
+    let away = measurement.faults.iter().filter_map(|it| it.restart_ns).max().unwrap_or(0);
+    times(Nanos::from_nanos(away), measurement.traffic.count)
 }
 
 fn times(each: Nanos, count: u64) -> Nanos {

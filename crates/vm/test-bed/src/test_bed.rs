@@ -18,7 +18,7 @@ pub const MOST_CONTROLLERS: usize = 16;
 /// Notices of one instant on one bus: each node learns three things at most.
 const MOST_NOTICES: usize = 3 * MOST_NODES;
 /// Says that a bed of this version wrote the memory; the size of the bed says the rest.
-const MARK: u64 = 0x6361_6e64_6f72_0006;
+const MARK: u64 = 0x6361_6e64_6f72_0007;
 
 /// A controller of the guest and where it is.
 #[derive(Clone, Copy, Debug)]

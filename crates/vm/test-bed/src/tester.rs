@@ -80,6 +80,8 @@ pub(crate) struct Tester {
     answers: Answers,
     progress: Progress,
     started_ns: u64,
+    /// How long a sender that goes bus-off is away at most, in ns, if it comes back.
+    away_ns: u64,
     /// Since when all senders, or without any the guest, have sent everything.
     over_ns: Option<u64>,
     /// When a frame last passed.
@@ -95,6 +97,7 @@ impl Tester {
         answers: Answers::NEW,
         progress: Progress::Idle,
         started_ns: 0,
+        away_ns: 0,
         over_ns: None,
         passed_ns: 0,
         sent: 0,
@@ -121,6 +124,7 @@ impl Tester {
     pub(crate) fn start(&mut self, plan: &Plan<'_>, now_ns: u64) {
         self.progress = Progress::Running;
         (self.started_ns, self.passed_ns) = (now_ns, now_ns);
+        self.away_ns = plan.buses().filter_map(|it| it.restart_ns).max().unwrap_or(0);
         for index in 0..MOST_SENDERS {
             self.go_on(index, plan, now_ns);
         }
@@ -146,19 +150,21 @@ impl Tester {
         Some((over_ns.max(self.passed_ns) + quiet_ns).min(over_ns + PATIENCE_NS))
     }
 
-    /// When it is done although senders want to send, if nothing passes until then: errors destroy whatever they send.
+    /// When it is done although senders want to send, if nothing passes until then: errors destroy whatever they send, also
+    /// after they were bus-off twice.
     fn hopeless_at_ns(&self) -> Option<u64> {
         let mut latest_ns = None;
         for sender in self.senders.iter().flatten().filter(|it| !it.is_answering) {
             match sender.wait {
-                Wait::Sent(at_ns) | Wait::Restart(at_ns, _) => {
-                    latest_ns = latest_ns.max(Some(at_ns));
+                Wait::Sent(due_ns) | Wait::Restart(_, due_ns) => {
+                    latest_ns = latest_ns.max(Some(due_ns));
                 }
                 Wait::Nothing | Wait::Off => {}
                 Wait::Due(_) | Wait::Arrival(..) => return None,
             }
         }
-        Some(latest_ns?.max(self.passed_ns) + PATIENCE_NS)
+        let patience_ns = self.away_ns.saturating_mul(2).saturating_add(PATIENCE_NS);
+        Some(latest_ns?.max(self.passed_ns).saturating_add(patience_ns))
     }
 
     /// What is due at `now_ns`; whether the tester is done with it.

@@ -22,6 +22,7 @@ use candor_wire::can::Frame;
 
 use super::Ping;
 use super::trips::{halves, measure};
+use crate::doubt;
 use crate::error::Error;
 use crate::experiment::{BusFaults, Run};
 use crate::result::ResultFile;
@@ -48,6 +49,7 @@ pub(super) fn run(
     let duration_ns = measured.duration.as_nanos();
     let mut result = measured.evaluate(experiment, ping, command, lines)?;
     let counts: BusCounts = simulation.inspect(|world, _| bus_counts(&world.bus_statistics(bus)));
+    result.notes.extend(doubt::left("the programs", counts.bus_offs, &ping.bus, faults));
     let row = sections::bus(&ping.bus, &counts, duration_ns);
     result.sections = result.sections.with(&BUSES, vec![row]);
     result.random = faults.bit_error_rate > 0.0;
