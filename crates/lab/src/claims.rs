@@ -430,6 +430,11 @@ fn read_each(table: &Table, replacement: &Replacement, findings: &Findings) -> V
             let message = format!("`each` needs `{EACH}` in `value`");
             findings.error(section.origin_of("each"), message);
         }
+        for (place, (one, origin)) in each.iter().enumerate() {
+            if each[..place].iter().any(|(other, _)| other == one) {
+                findings.error(origin, format!("`{one}` is there twice"));
+            }
+        }
         let each: Vec<_> = each.into_iter().map(|(each, _)| each).collect();
         let read = |each| read_one(Section::new(table, findings), Some(each));
         return replacement.of(&each).into_iter().filter_map(read).collect();
@@ -460,6 +465,11 @@ fn read_one(mut section: Section<'_>, each: Option<&str>) -> Option<Claim> {
     let over_minus = term(&mut section, "over_minus");
     let at_least = section.float("at_least", f64::MIN..=f64::MAX);
     let at_most = section.float("at_most", f64::MIN..=f64::MAX);
+    if at_least > at_most && at_most.is_some() {
+        let hint = "write the smaller one as `at_least`";
+        let at = section.origin_of("at_least");
+        section.findings().error_with_hint(at, "`at_least` is more than `at_most`", hint);
+    }
     if at_least.is_none() && at_most.is_none() {
         let hint = "add `at_least`, `at_most` or both";
         section.findings().error_with_hint(

@@ -423,24 +423,31 @@ impl Seen {
     }
 }
 
-/// The frames of a plan that did not get through, each when it was due: behind one that was given up, after its timeout. Their
-/// senders went bus-off for good, or nothing of theirs got through for long.
+/// The frames of a plan that did not get through, each when it was due. Their senders went bus-off for good: each is due behind
+/// the one before it, which was given up. Or nothing of theirs got through for long, and the run was ended before they were due.
 fn unsent(plan: &Plan<'_>, sent: &[&Passed]) -> Vec<Stamp> {
     let ends: BTreeMap<u16, u64> = sent.iter().map(|it| (it.number, it.ended_ns)).collect();
     let mut unsent = Vec::new();
     for sender in plan.senders() {
+        let bus = plan.buses().nth(sender.bus.into());
+        let is_ended_early = bus.is_some_and(|it| it.restart_ns.is_some());
         let mut given_up_ns = 0;
         for step in (0..sender.count).filter_map(|step| plan.step(sender.first + step)) {
             let Some(number) = step.frame.data().first_chunk() else { continue };
             let number = u16::from_be_bytes(*number);
-            let timeout_ns = match sender.pace {
-                Pace::AfterArrival { timeout_ns, .. } => timeout_ns,
-                Pace::Timed | Pace::Answer(_) => 0,
-            };
-            let is_timed = sender.pace == Pace::Timed;
-            let due_ns = step.at_ns.saturating_add(if is_timed { 0 } else { given_up_ns });
             let end_ns = ends.get(&number).copied();
-            given_up_ns = end_ns.unwrap_or(due_ns).saturating_add(timeout_ns);
+            let due_ns = match sender.pace {
+                Pace::AfterArrival { .. } if is_ended_early => given_up_ns,
+                Pace::AfterArrival { .. } => step.at_ns.saturating_add(given_up_ns),
+                Pace::Timed | Pace::Answer(_) => step.at_ns,
+            };
+            given_up_ns = match (sender.pace, end_ns) {
+                (_, Some(end_ns)) => end_ns,
+                (Pace::AfterArrival { timeout_ns, .. }, None) if !is_ended_early => {
+                    due_ns.saturating_add(timeout_ns)
+                }
+                _ => due_ns,
+            };
             if end_ns.is_none() {
                 unsent.push(Stamp { number, time_ns: due_ns });
             }
@@ -787,7 +794,7 @@ mod tests {
             let due = match pace {
                 FLOOD => [second, third],
                 // The first ended at 1,000 ns, and the timeout is 1,000 ns.
-                _ => [2_000 + second, 3_000 + second + third],
+                _ => [1_000 + second, 2_000 + second + third],
             };
             assert_eq!(report.due, [890, due[0], due[1]]);
         }

@@ -145,6 +145,9 @@ fn limit_s(order: &Order) -> u64 {
                     period_ns.saturating_add(timeout_ns).max(2 * frame_ns)
                 }
             };
+            // Each may take its controller off the bus, which starts again after a while.
+            let away_ns = measurement.faults.iter().filter_map(|it| it.restart_ns).max();
+            let each_ns = each_ns.saturating_add(away_ns.unwrap_or(0));
             MARGIN_S.saturating_add(traffic.count.saturating_mul(each_ns) / 1_000_000_000)
         }
         Order::Conform(trials) => MARGIN_S + trials.len() as u64,

@@ -82,6 +82,7 @@ impl Options {
             Ok::<(), Error>(())
         };
         if let Some(testbed) = self.testbed {
+            refuse_axis("--testbed", "testbed")?;
             merge(table, "--testbed", &format!("testbed={}", quoted(testbed.name())))?;
         }
         let is_vm = is_vm(table);

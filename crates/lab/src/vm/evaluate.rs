@@ -111,7 +111,7 @@ pub(crate) fn evaluate(
         duration_ns: report.totals.duration_ns,
         counts,
         stopped,
-        notes: run.notes(missing, altered, is_early, &buses),
+        notes: run.notes(missing, altered, journeys.unmonitored(), is_early, &buses),
         sections,
         ..builder.finish(experiment, command)?
     })
@@ -307,6 +307,7 @@ impl Run<'_> {
         &self,
         missing: u64,
         altered: u64,
+        unsent: u64,
         is_early: bool,
         buses: &[BusCounts],
     ) -> Vec<String> {
@@ -340,6 +341,14 @@ impl Run<'_> {
                     "some gateway latencies are negative: the gateway has a frame one bit before its end, {} on bus {}",
                     Nanos::from_nanos(bus.timing.nominal.duration_ns(1)),
                     bus.name
+                )
+            }));
+            let restart = self.settings.faults.first().and_then(|it| it.restart);
+            notes.extend(restart.filter(|_| unsent > 0).map(|_| {
+                format!(
+                    "{} never got through: errors destroyed everything for 10 s and twice `restart`, and the run was ended; \
+                     lower `bit_error_rate`",
+                    counted(unsent, "frame")
                 )
             }));
             notes.extend(doubt::left_in_guest(buses, &self.settings.faults, wire, senders));

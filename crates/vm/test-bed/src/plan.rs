@@ -65,7 +65,7 @@ pub enum Pace {
     AfterArrival {
         /// The bus on which it arrives. If that is the bus of the sender, a frame has arrived when it is sent.
         bus: u8,
-        /// A frame that has not arrived so long after it was sent is given up, in ns.
+        /// A frame that has not arrived so long after it was due is given up once it is sent, in ns.
         timeout_ns: u64,
     },
     /// A frame for each request that the guest sends on the same bus, wanted at the instant at which the request ends: with

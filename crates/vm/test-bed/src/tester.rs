@@ -212,7 +212,8 @@ impl Tester {
         match notice {
             Notice::Sent(passage) => match plan.sender(index).map(|it| it.pace) {
                 Some(Pace::AfterArrival { bus: awaited, timeout_ns }) if awaited != bus => {
-                    let until = now_ns.saturating_add(timeout_ns);
+                    let Wait::Sent(due_ns) = sender.wait else { return };
+                    let until = due_ns.saturating_add(timeout_ns).max(now_ns);
                     match number(&passage.frame) {
                         Some(number) => sender.wait = Wait::Arrival(number, until),
                         None => sender.wait = Wait::Due(until),
