@@ -56,7 +56,7 @@ struct Connection {
     /// `None` until it has joined.
     purpose: Option<Purpose>,
     /// Frames to transmit.
-    queue: VecDeque<Frame>,
+    queue: VecDeque<(Frame, Instant<Monotonic>)>,
     /// Frames that were transmitted.
     transmitted: u64,
     /// Frames that it was too slow to receive.
@@ -273,15 +273,22 @@ impl Hub {
         }
     }
 
-    /// Lets the frame that wins arbitration begin then.
-    fn start(&mut self, begin: Instant<Monotonic>) {
-        let heads = self.connections.iter().enumerate().filter_map(|(token, connection)| {
-            let frame = connection.as_ref()?.queue.front()?;
-            Some((frame.arbitration_key(), token))
-        });
-        let Some((_, from)) = heads.min() else { return };
+    /// Lets the frame that wins arbitration begin: then, or when the first one was handed over. A hub that had no processor when
+    /// the bus became free lets no frame begin before it was there.
+    fn start(&mut self, free: Instant<Monotonic>) {
+        let heads = || {
+            let connections = self.connections.iter().enumerate();
+            connections.filter_map(|(token, it)| Some((it.as_ref()?.queue.front()?, token)))
+        };
+        let Some(first) = heads().map(|((_, at), _)| *at).min() else { return };
+        let begin = free.max(first);
+        let there = heads().filter(|((_, at), _)| *at <= begin);
+        let Some((_, from)) = there.map(|((it, _), token)| (it.arbitration_key(), token)).min()
+        else {
+            return;
+        };
         let Some(Some(connection)) = self.connections.get_mut(from) else { return };
-        let Some(frame) = connection.queue.pop_front() else { return };
+        let Some((frame, _)) = connection.queue.pop_front() else { return };
         // An error report has no length, and is refused by who transmits.
         let Ok(length) = bits::length(&frame) else { return };
         let complete = self.timing.duration_ns(length.without_intermission());
@@ -346,10 +353,12 @@ impl Connection {
                     }
                     (self.node, self.purpose) = (node, Some(purpose));
                 }
-                (Ok(Message::Transmit(frame)), Some(Purpose::Transmit))
+                (Ok(Message::Transmit(frame, at_ns)), Some(Purpose::Transmit))
                     if self.queue.len() < MAX_QUEUED && bits::length(&frame).is_ok() =>
                 {
-                    self.queue.push_back(frame);
+                    // Not later than now, whatever it says.
+                    let at = Instant::from_nanos(at_ns).min(clock::now());
+                    self.queue.push_back((frame, at));
                 }
                 _ => return false,
             }

@@ -73,11 +73,21 @@ impl Rates {
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Message {
-    Join { node: u64, purpose: Purpose, asked: Rates },
+    Join {
+        node: u64,
+        purpose: Purpose,
+        asked: Rates,
+    },
     Accepted(Rates),
     Refused(Rates),
-    Transmit(Frame),
-    Received { frame: Frame, is_own: bool, time_ns: u64, lost: u64 },
+    /// A frame and when it was handed over, in ns of the monotonic clock.
+    Transmit(Frame, u64),
+    Received {
+        frame: Frame,
+        is_own: bool,
+        time_ns: u64,
+        lost: u64,
+    },
     Transmitted(u64),
     Full,
 }
@@ -90,7 +100,7 @@ impl Message {
             }
             Self::Accepted(rates) => (2, 0, 0, rates.to_number(), None),
             Self::Refused(rates) => (3, 0, 0, rates.to_number(), None),
-            Self::Transmit(frame) => (4, 0, 0, 0, Some(frame)),
+            Self::Transmit(frame, at_ns) => (4, 0, *at_ns, 0, Some(frame)),
             Self::Received { frame, is_own, time_ns, lost } => {
                 (5, u8::from(*is_own), *time_ns, *lost, Some(frame))
             }
@@ -130,7 +140,7 @@ impl Message {
             }
             2 => Self::Accepted(rates),
             3 => Self::Refused(rates),
-            4 => Self::Transmit(frame()?),
+            4 => Self::Transmit(frame()?, first),
             5 => {
                 let is_own = flags & 1 != 0;
                 Self::Received { frame: frame()?, is_own, time_ns: first, lost: second }
@@ -204,8 +214,8 @@ mod tests {
             Message::Join { node: 1, purpose: Purpose::Transmit, asked: Rates::default() },
             Message::Accepted(rates),
             Message::Refused(rates),
-            Message::Transmit(frame("12345678##1AABB")),
-            Message::Transmit(frame("7FF#1122334455667788_C")),
+            Message::Transmit(frame("12345678##1AABB"), 3),
+            Message::Transmit(frame("7FF#1122334455667788_C"), u64::MAX),
             Message::Received { frame: frame("123#R4"), is_own: true, time_ns: 7, lost: 9 },
             Message::Transmitted(12),
             Message::Full,

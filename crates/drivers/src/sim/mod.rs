@@ -478,7 +478,8 @@ impl Transmitter for SimTransmitter {
                 return Sent::Full;
             }
         }
-        let bytes = Message::Transmit(*frame).encode();
+        let at = clock::now::<Monotonic>();
+        let bytes = Message::Transmit(*frame, at.as_nanos()).encode();
         self.hand_over(&bytes).unwrap_or_else(|| self.without_hub())
     }
 
