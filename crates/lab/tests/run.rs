@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use candor_lab::campaign::{self, Options};
 use candor_lab::run::{self, Ended, Outcome, Progress, Settings, results_of};
@@ -72,6 +74,33 @@ fn results_do_not_depend_on_how_many_run_at_a_time() {
     let names: Vec<_> = one.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["a.csv", "a.json", "b.csv", "b.json"]);
     assert!(one == many);
+}
+
+/// Two runs may write the same result at once: each puts its two files into their places alone.
+#[test]
+fn both_files_of_a_result_come_while_the_folder_is_locked() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = results_of(&folder.path().join("out"));
+    run_text(TWO, folder.path(), 1);
+    let before = contents(&results);
+    let other = TWO.replace("35us", "90us");
+    thread::scope(|scope| {
+        let lock = fs::File::open(&results).unwrap();
+        lock.lock().unwrap();
+        let run = scope.spawn(|| run_text(&other, folder.path(), 1));
+        // It would have ended by then: 300 simulated frames take some milliseconds.
+        thread::sleep(Duration::from_millis(300));
+        assert!(!run.is_finished());
+        let now: Vec<_> =
+            contents(&results).into_iter().filter(|(name, _)| !name.starts_with('.')).collect();
+        assert!(now == before, "one file of the other run is there already");
+        lock.unlock().unwrap();
+        run.join().unwrap();
+    });
+    let after = contents(&results);
+    assert!(
+        after.iter().zip(&before).all(|(after, before)| after.0 == before.0 && after != before)
+    );
 }
 
 #[test]
