@@ -273,20 +273,14 @@ impl Hub {
         }
     }
 
-    /// Lets the frame that wins arbitration begin: then, or when the first one was handed over. A hub that had no processor when
-    /// the bus became free lets no frame begin before it was there.
+    /// Lets the frame that wins arbitration begin: when the bus is free, or when the first one was handed over.
     fn start(&mut self, free: Instant<Monotonic>) {
-        let heads = || {
-            let connections = self.connections.iter().enumerate();
-            connections.filter_map(|(token, it)| Some((it.as_ref()?.queue.front()?, token)))
-        };
-        let Some(first) = heads().map(|((_, at), _)| *at).min() else { return };
-        let begin = free.max(first);
-        let there = heads().filter(|((_, at), _)| *at <= begin);
-        let Some((_, from)) = there.map(|((it, _), token)| (it.arbitration_key(), token)).min()
-        else {
-            return;
-        };
+        let connections = self.connections.iter().enumerate();
+        let heads = connections.filter_map(|(token, connection)| {
+            let (frame, at) = connection.as_ref()?.queue.front()?;
+            Some((frame.arbitration_key(), *at, token))
+        });
+        let Some((begin, from)) = winner(heads, free) else { return };
         let Some(Some(connection)) = self.connections.get_mut(from) else { return };
         let Some((frame, _)) = connection.queue.pop_front() else { return };
         // An error report has no length, and is refused by who transmits.
@@ -367,6 +361,18 @@ impl Connection {
     }
 }
 
+/// When the next frame begins on a bus that is free from then on, and whose it is, of keys of arbitration, instants at which frames
+/// were handed over, and tokens. A hub that had no processor when the bus became free lets no frame begin before it was there.
+fn winner<K: Ord>(
+    heads: impl Iterator<Item = (K, Instant<Monotonic>, usize)> + Clone,
+    free: Instant<Monotonic>,
+) -> Option<(Instant<Monotonic>, usize)> {
+    let first = heads.clone().map(|(_, at, _)| at).min()?;
+    let begin = free.max(first);
+    let there = heads.filter(|(_, at, _)| *at <= begin);
+    there.map(|(key, _, token)| (key, token)).min().map(|(_, token)| (begin, token))
+}
+
 /// Listens on a socket of this name; `None` if another process does.
 pub(super) fn listen(
     address: &std::os::unix::net::SocketAddr,
@@ -378,5 +384,28 @@ pub(super) fn listen(
         }
         Err(error) if error.kind() == ErrorKind::AddrInUse => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_begins_when_the_bus_is_free_and_it_is_there() {
+        for (heads, expected) in [
+            (&[][..], None),
+            // Those that were there when the bus became free: the most urgent one.
+            (&[(7, 90), (3, 100), (1, 101)], Some((100, 1))),
+            // Nobody was: the first that came, at its time, though a more urgent one came later.
+            (&[(7, 130), (1, 140)], Some((130, 0))),
+            (&[(7, 130), (1, 130)], Some((130, 1))),
+            (&[(7, 0)], Some((100, 0))),
+        ] {
+            let heads = heads.iter().enumerate();
+            let heads = heads.map(|(token, &(key, at))| (key, Instant::from_nanos(at), token));
+            let found = winner(heads, Instant::from_nanos(100));
+            assert_eq!(found.map(|(begin, token)| (begin.as_nanos(), token)), expected);
+        }
     }
 }
