@@ -1,9 +1,9 @@
 //! Campaigns and what they leave in their folder.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
 use candor_lab::campaign::{self, Options};
 use candor_lab::run::{self, Ended, Outcome, Progress, Settings, results_of};
@@ -76,6 +76,13 @@ fn results_do_not_depend_on_how_many_run_at_a_time() {
     assert!(one == many);
 }
 
+/// Whether the kernel has somebody in the queue for the lock of a file: a line of `/proc/locks` with `->`.
+fn somebody_waits_for(path: &Path) -> bool {
+    let end = format!(":{} 0 EOF", fs::metadata(path).unwrap().ino());
+    let locks = fs::read_to_string("/proc/locks").unwrap();
+    locks.lines().any(|line| line.contains(" -> ") && line.ends_with(&end))
+}
+
 /// Two runs may write the same result at once: each puts its two files into their places alone.
 #[test]
 fn both_files_of_a_result_come_while_the_folder_is_locked() {
@@ -88,9 +95,10 @@ fn both_files_of_a_result_come_while_the_folder_is_locked() {
         let lock = fs::File::open(&results).unwrap();
         lock.lock().unwrap();
         let run = scope.spawn(|| run_text(&other, folder.path(), 1));
-        // It would have ended by then: 300 simulated frames take some milliseconds.
-        thread::sleep(Duration::from_millis(300));
-        assert!(!run.is_finished());
+        while !somebody_waits_for(&results) {
+            assert!(!run.is_finished(), "the run did not wait for the lock");
+            thread::yield_now();
+        }
         let now: Vec<_> =
             contents(&results).into_iter().filter(|(name, _)| !name.starts_with('.')).collect();
         assert!(now == before, "one file of the other run is there already");
