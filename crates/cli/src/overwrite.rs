@@ -51,8 +51,8 @@ impl Overwriting {
         match candor_lab::folder::foreign(dir) {
             Ok(None) => Ok(()),
             Ok(Some(path)) => Err(format!(
-                "{} is not part of a report; choose another folder, or use --force to replace the \
-                 files in this one",
+                "{} is not part of a report, or is damaged; remove it, choose another folder, or use \
+                 --force to replace the files in this one",
                 path.display()
             )),
             Err(error) => Err(format!("{}: cannot be read: {error}", dir.display())),

@@ -447,8 +447,8 @@ fn figures_that_are_gone_and_other_counts_are_told() {
     after.counts.refused += 2;
     let side = |result: &ResultFile| Side { results: vec![result.clone()], ..Side::default() };
     let comparison = compare(&side(&before), &side(&after));
-    let gone =
-        ["min", "p50"].map(|figure| format!("one: there is no gateway_latency {figure} any more"));
+    let gone = ["min", "p50"]
+        .map(|figure| format!("one: only the side before has gateway_latency {figure}"));
     assert_eq!(comparison.gone, gone);
     let rows: Vec<_> =
         comparison.counts.iter().map(|it| (it.count, it.seed, it.difference())).collect();

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use candor_diagnostics::{by_count, counted, part_of};
-use candor_lab::Campaign;
 use candor_lab::claims::{Agreement, Claim, EACH, Verdict};
 use candor_lab::experiment::Testbed;
 use candor_lab::glob;
@@ -15,6 +14,7 @@ use candor_lab::result::ResultFile;
 use candor_lab::results;
 use candor_lab::run::Outcome;
 use candor_lab::runner::Ran;
+use candor_lab::{Campaign, Experiment};
 use candor_output::say;
 use clap::Args;
 
@@ -104,7 +104,8 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
     let wanted = if arguments.no_run { results.len() } else { campaign.experiments.len() };
     let is_same =
         finish(&arguments.running.out, &outcome, &campaign.figures, wanted, !arguments.no_run);
-    let answer = is_same.map(|is_same| is_same && agrees(&judged));
+    let is_whole = !arguments.no_run || has_results_of(&campaign, &results);
+    let answer = is_same.map(|is_same| is_same && is_whole && agrees(&judged));
     if arguments.json {
         print(&json::line(&(Counts::of_all(judged.iter()), &answer))?)?;
     }
@@ -164,6 +165,31 @@ fn found(out: &Path) -> Result<Outcome, String> {
     let results = results::read(out).map_err(|error| error.to_string())?;
     let finished = results.into_iter().map(|result| Ran { result, is_cached: true }).collect();
     Ok(Outcome { finished, ..Outcome::default() })
+}
+
+/// Whether all experiments that the claims are about have a result: with fewer seeds a claim may hold that does not.
+/// Says which have none, and which were made with other settings.
+fn has_results_of(campaign: &Campaign, results: &[ResultFile]) -> bool {
+    let experiments = &campaign.experiments;
+    let result_of = |name: &str| results.iter().find(|result| result.experiment == name);
+    let names = |is_wanted: &dyn Fn(&Experiment) -> bool| -> Vec<_> {
+        let wanted = experiments.iter().filter(|experiment| is_wanted(experiment));
+        wanted.map(|experiment| &*experiment.name).collect()
+    };
+    let absent = names(&|it| result_of(&it.name).is_none());
+    let others = names(&|it| result_of(&it.name).is_some_and(|result| result.config != it.config));
+    let tell = |names: &[&str], what: &str| {
+        let Some(first) = names.first() else { return };
+        let part = part_of(names.len(), experiments.len(), "experiment", ("has", "have"));
+        let more = match names.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        say!("{part} {what}: {first}{more}");
+    };
+    tell(&absent, "no result in the folder");
+    tell(&others, "a result that was made with other settings");
+    absent.is_empty()
 }
 
 /// What the found values are.

@@ -66,7 +66,12 @@ impl FromStr for By {
 
 pub(super) fn compare(arguments: &Compare) -> Answer {
     let (before, after) = sides(arguments)?;
-    let comparison = held(&before, &after);
+    let mut comparison = held(&before, &after);
+    if arguments.by.is_some() {
+        // Another setting may have other figures, which is no change for the worse.
+        let gone = std::mem::take(&mut comparison.gone);
+        comparison.notes.extend(gone);
+    }
     let compared = comparison.figures.len() + comparison.ranges.len() + comparison.functions.len();
     let compared = compared + comparison.gone.len();
     if compared == 0 {

@@ -77,7 +77,9 @@ fn a_claim_that_does_not_hold_is_a_no() {
 
     // An experiment that did not run gives no value.
     fs::remove_file(scene.0.path().join("out/results/flood.json")).unwrap();
-    let (stdout, _) = scene.run(&["claims", "two.toml", "--out", "out", "--no-run", "--json"], 1);
+    let (stdout, stderr) =
+        scene.run(&["claims", "two.toml", "--out", "out", "--no-run", "--json"], 1);
+    assert!(stderr.contains("1 of 2 experiments has no result in the folder: flood\n"), "{stderr}");
     let claim: Value = serde_json::from_str(stdout.lines().nth(1).unwrap()).unwrap();
     let data = &claim["data"];
     assert_eq!((&data["value"], &data["agrees"]), (&Value::Null, &false.into()));
@@ -86,6 +88,24 @@ fn a_claim_that_does_not_hold_is_a_no() {
     let (stdout, _) = scene.run(&["claims", "two.toml", "--out", "out", "--markdown"], 0);
     assert!(stdout.starts_with("| id | claim | published | model |"), "{stdout}");
     assert_eq!(stdout.lines().nth(1), Some("| --- | --- | --- | --- | --- | --- | --- |"));
+}
+
+/// With the seeds that are there a claim holds; whether it does with the others, nobody knows.
+#[test]
+fn a_forgotten_shard_and_other_settings_are_told() {
+    let scene = Scene::new(&format!("seeds = 2\n{CAMPAIGN}"));
+    scene.run(&["run", "two.toml", "--out", "out"], 0);
+    let no_run = ["claims", "two.toml", "--out", "out", "--no-run"];
+    let (_, stderr) = scene.run(&no_run, 0);
+    assert_eq!(stderr, "2 of 2 claims agree\nreport: out/index.html\n");
+    let results = scene.0.path().join("out/results");
+    fs::remove_file(results.join("calm-seed-2.json")).unwrap();
+    let text = fs::read_to_string(scene.0.path().join("two.toml")).unwrap();
+    fs::write(scene.0.path().join("two.toml"), text.replace("count = 200", "count = 100")).unwrap();
+    let (_, stderr) = scene.run(&no_run, 1);
+    let told = "1 of 4 experiments has no result in the folder: calm-seed-2\n\
+                3 of 4 experiments have a result that was made with other settings: calm-seed-1 and 2 more\n";
+    assert!(stderr.ends_with(told), "{stderr}");
 }
 
 #[test]

@@ -230,7 +230,7 @@ pub(super) fn gone(before: &Group<'_>, after: &Group<'_>) -> Vec<String> {
     };
     let words = |(figure, quantity): (&str, Quantity)| {
         let of = metric(&quantity).map_or(String::new(), |metric| format!("{} ", metric.key()));
-        format!("{}: there is no {of}{figure} any more", after.name)
+        format!("{}: only the side before has {of}{figure}", after.name)
     };
     exact_quantities(before, after).filter(|(_, quantity)| is_gone(quantity)).map(words).collect()
 }
