@@ -7,8 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::frame::Frame;
 use crate::input::{Names, Next, Reader, Source};
-use crate::recording::Frame;
 
 /// How many bits a frame has on the wire, from its start to the third bit of intermission, stuff bits and check sequence included.
 ///

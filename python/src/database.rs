@@ -1,6 +1,6 @@
 //! `candor.Database`, `candor.Message`, `candor.Signal`: a DBC file.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -480,9 +480,9 @@ impl Signal {
         Ok(self.get()?.is_selector)
     }
 
-    /// The names of values, by the raw value.
+    /// The names of values, by the raw value, from the smallest.
     #[getter]
-    fn choices(&self) -> PyResult<HashMap<i128, String>> {
+    fn choices(&self) -> PyResult<BTreeMap<i128, String>> {
         let names = self.get()?.value_names.iter();
         Ok(names.map(|(raw, name)| (raw, name.to_owned())).collect())
     }

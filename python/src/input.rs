@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyString};
 
 use crate::errors::{RecordingError, RecordingWarning};
+use crate::frame::Frame;
 use crate::open::Opened;
-use crate::recording::Frame;
 
 /// Looks at signals, of which Ctrl-C is one, once in a while. Python itself looks between its instructions, and a call is one.
 #[derive(Default)]

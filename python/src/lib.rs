@@ -7,6 +7,7 @@ mod bits;
 mod database;
 mod decode;
 mod errors;
+mod frame;
 mod input;
 mod open;
 mod recording;
@@ -27,7 +28,9 @@ mod _candor {
         DatabaseError, EncodeError, Error, RecordingError, RecordingWarning, RulesError,
     };
     #[pymodule_export]
-    use crate::recording::{Frame, Recording, read};
+    use crate::frame::Frame;
+    #[pymodule_export]
+    use crate::recording::{Recording, read};
     #[pymodule_export]
     use crate::results::{profiles, results};
     #[pymodule_export]

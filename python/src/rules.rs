@@ -1,6 +1,6 @@
 //! `candor.Rules`: what a gateway with these rules does with frames.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyString};
 
 use crate::errors::{RulesError, os_error};
+use crate::frame::Frame;
 use crate::input::Interrupts;
-use crate::recording::Frame;
 
 /// Rules of a gateway.
 #[pyclass(frozen, module = "candor")]
@@ -71,7 +71,7 @@ impl Rules {
             names: names.collect(),
             offline: Offline::new(self.table.clone()),
             buses,
-            foreign: HashMap::new(),
+            foreign: BTreeMap::new(),
             waiting: Vec::new(),
             interrupts: Interrupts::default(),
         })
@@ -163,7 +163,7 @@ pub(crate) struct Applied {
     offline: Offline,
     /// The bus of each interface that was seen or mapped; `None` if it is none.
     buses: HashMap<String, Option<BusIndex>>,
-    foreign: HashMap<String, u64>,
+    foreign: BTreeMap<String, u64>,
     /// Copies of the latest frame, the next one last.
     waiting: Vec<Frame>,
     interrupts: Interrupts,
@@ -173,7 +173,7 @@ pub(crate) struct Applied {
 impl Applied {
     /// How many frames came so far of interfaces that are no bus of the rules.
     #[getter]
-    fn foreign(&self) -> HashMap<String, u64> {
+    fn foreign(&self) -> BTreeMap<String, u64> {
         self.foreign.clone()
     }
 

@@ -1,6 +1,6 @@
 //! `candor.Table`: columns that every library for data frames takes without a copy.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -39,13 +39,13 @@ impl Table {
 
     /// What is known of the message: `message`, `id`, `sender`.
     #[getter]
-    fn metadata(&self) -> HashMap<String, String> {
+    fn metadata(&self) -> BTreeMap<String, String> {
         self.batch.schema().metadata().clone().into_iter().collect()
     }
 
     /// The units of columns that have one.
     #[getter]
-    fn units(&self) -> HashMap<String, String> {
+    fn units(&self) -> BTreeMap<String, String> {
         let schema = self.batch.schema();
         let units = schema.fields().iter().filter_map(|field| {
             let unit = field.metadata().get("unit")?;

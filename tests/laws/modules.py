@@ -109,7 +109,7 @@ def circles(modules):
 
 def main():
     broken = False
-    for source in sorted([*ROOT.glob("crates/**/src"), ROOT / "capi" / "src"]):
+    for source in sorted([*ROOT.glob("crates/**/src"), ROOT / "capi" / "src", ROOT / "python" / "src"]):
         files = {str(path.relative_to(source)): path.read_text() for path in source.rglob("*.rs")}
         for group in circles(uses(files)):
             broken = True

@@ -210,6 +210,7 @@ class Database(Folder):
                     self.assertEqual((found.unit, found.scale, found.offset, found.bits, found.is_signed),
                                      (signal.unit or "", signal.scale, signal.offset, signal.length, signal.is_signed))
                     self.assertEqual(found.choices, {raw: str(name) for raw, name in (signal.choices or {}).items()})
+                    self.assertEqual(list(found.choices), sorted(found.choices))
                 if len(signals) != len(message.signals) or message.length > 64:
                     continue
                 data = random.randbytes(message.length)

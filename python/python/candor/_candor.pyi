@@ -311,7 +311,7 @@ class Signal:
     @property
     def choices(self, /) -> dict[int, str]:
         """
-        The names of values, by the raw value.
+        The names of values, by the raw value, from the smallest.
         """
     @property
     def is_selector(self, /) -> bool:
