@@ -11,36 +11,6 @@ use candor_config::{Data, Table};
 use candor_diagnostics::{Findings, Source};
 use serde_json::{Map, Value};
 
-/// What reads a key: a method of a section, or a function that calls one.
-const READERS: [&str; 26] = [
-    " time",
-    ".string",
-    ".boolean",
-    ".integer",
-    ".float",
-    ".nanos",
-    ".bitrate",
-    ".one_of",
-    ".strings",
-    ".values",
-    ".value",
-    ".section",
-    ".sections",
-    ".table_entries",
-    ".has",
-    ".get",
-    ".remove",
-    ".buses",
-    " finite",
-    "(finite",
-    " positive",
-    " text",
-    " term",
-    " index",
-    " file",
-    " tables",
-];
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -94,124 +64,281 @@ fn files(folders: &[&str], is_wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     found
 }
 
-/// Every name of a field, wherever it is.
-fn names(schema: &Value, found: &mut BTreeSet<String>) {
-    let Some(schema) = schema.as_object() else {
-        schema.as_array().into_iter().flatten().for_each(|part| names(part, found));
-        return;
-    };
-    for (keyword, part) in schema {
-        if keyword == "properties" {
-            // Those of a matrix may have dots.
-            let keys = part.as_object().unwrap().keys();
-            found.extend(keys.flat_map(|key| key.split('.')).map(str::to_owned));
+/// A key that no reader knows, with a number behind it. A reader answers to it with the keys that it asks for.
+const UNKNOWN: &str = "zzzzzz";
+
+/// Whether this part of a schema allows certain keys only.
+fn names_all_keys(part: &Value) -> bool {
+    part.get("properties").is_some() && part.get("additionalProperties") == Some(&false.into())
+}
+
+/// The keys of the tables of one kind of files, by place such as `rule.[].edit.[]`; `*` stands for any name.
+struct Keys<'a> {
+    schema: &'a Value,
+    /// Those in files that the reader takes, and those that it lists.
+    read: BTreeMap<String, BTreeSet<String>>,
+    described: BTreeMap<String, BTreeSet<String>>,
+    /// The parts of the schema that allow certain keys only, and that a table was held against.
+    met: BTreeSet<*const Value>,
+}
+
+impl<'a> Keys<'a> {
+    /// The part itself, those that it refers to, and those of which each may hold.
+    fn with_all(&self, part: &'a Value, found: &mut Vec<&'a Value>) {
+        found.push(part);
+        if let Some(reference) = part.get("$ref") {
+            let to = reference.as_str().unwrap().trim_start_matches('#');
+            self.with_all(self.schema.pointer(to).unwrap(), found);
         }
-        match keyword.as_str() {
-            "properties" | "$defs" => {
-                part.as_object().unwrap().values().for_each(|part| names(part, found));
+        for keyword in ["allOf", "anyOf"] {
+            let parts = part.get(keyword).and_then(Value::as_array).into_iter().flatten();
+            parts.for_each(|part| self.with_all(part, found));
+        }
+    }
+
+    /// What describes the value of a key, and how the key is called in a place.
+    fn below(&self, parts: &[&'a Value], key: &str) -> (String, Vec<&'a Value>) {
+        let (mut name, mut found) = (key.to_owned(), Vec::new());
+        for part in parts {
+            if let Some(below) = part.pointer("/properties").and_then(|known| known.get(key)) {
+                self.with_all(below, &mut found);
+            } else if let Some(below) = part.get("additionalProperties").filter(|it| it.is_object())
+            {
+                name = "*".into();
+                self.with_all(below, &mut found);
             }
-            _ => names(part, found),
         }
+        (name, found)
+    }
+
+    /// The table with an unknown key in each table of which the schema names all keys; the places of these keys.
+    fn marked(
+        &mut self,
+        table: &Table,
+        (place, parts): (&str, &[&'a Value]),
+        marks: &mut Vec<String>,
+    ) -> Table {
+        let mut marked = Table::new(table.origin().clone());
+        for entry in table.entries() {
+            let (name, below) = self.below(parts, &entry.key);
+            let place = match place {
+                // What experiments and alternatives have is laid over the file.
+                "" | "experiment.[]" | "alternative.[]" => name,
+                place => format!("{place}.{name}"),
+            };
+            // `a_matrix_has_every_setting_in_every_way_to_write_it` looks at these.
+            let value = match place.as_str() {
+                "matrix" => entry.value.clone(),
+                place => self.marked_value(&entry.value, (place, &below), marks),
+            };
+            marked.set_path(&[&entry.key], value);
+        }
+        let closed: Vec<_> = parts.iter().filter(|part| names_all_keys(part)).collect();
+        if closed.is_empty() {
+            return marked;
+        }
+        let place = match place {
+            "experiment.[]" | "alternative.[]" => "",
+            place => place,
+        };
+        let used = table.entries().iter().map(|entry| entry.key.clone());
+        self.read.entry(place.into()).or_default().extend(used);
+        for part in closed {
+            self.met.insert(*part);
+            let names = part["properties"].as_object().unwrap().keys().cloned();
+            self.described.entry(place.into()).or_default().extend(names);
+        }
+        let (origin, data) = (table.origin().clone(), Data::Integer(0));
+        let unknown = format!("{UNKNOWN}{}", marks.len());
+        marked.set_path(&[&unknown], candor_config::Value { origin, data });
+        marks.push(place.to_owned());
+        marked
+    }
+
+    fn marked_value(
+        &mut self,
+        value: &candor_config::Value,
+        (place, parts): (&str, &[&'a Value]),
+        marks: &mut Vec<String>,
+    ) -> candor_config::Value {
+        let data = match &value.data {
+            Data::Table(table) => Data::Table(self.marked(table, (place, parts), marks)),
+            Data::Array(values) => {
+                let mut items = Vec::new();
+                let below = parts.iter().filter_map(|part| part.get("items"));
+                below.for_each(|part| self.with_all(part, &mut items));
+                let item = (&*format!("{place}.[]"), &*items);
+                Data::Array(values.iter().map(|it| self.marked_value(it, item, marks)).collect())
+            }
+            data => data.clone(),
+        };
+        candor_config::Value { origin: value.origin.clone(), data }
+    }
+
+    /// Takes what a reader says of this text with unknown keys, as a file at `path`.
+    fn ask(&mut self, (group, command): (&str, &str), path: &Path, text: &str) {
+        let table = candor_config::parse(&Source::new("file", text), &Findings::new()).unwrap();
+        let (mut marks, mut whole) = (Vec::new(), Vec::new());
+        self.with_all(self.schema, &mut whole);
+        let marked = self.marked(&table, ("", &whole), &mut marks);
+        fs::write(path, marked.to_toml_string()).unwrap();
+        let mut candor = Command::new(env!("CARGO_BIN_EXE_candor"));
+        let output = candor.args([group, command]).arg(path).output().unwrap();
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        let mut answered = vec![false; marks.len()];
+        for answer in said.split("unknown key `").skip(1) {
+            let (key, rest) = answer.split_once('`').unwrap();
+            let number = key.strip_prefix(UNKNOWN).and_then(|number| number.parse::<usize>().ok());
+            let number = number.unwrap_or_else(|| panic!("{}: {key}\n{said}", path.display()));
+            let list = rest.split_once("hint: the keys are ").map_or("", |(_, list)| list);
+            let names = list.lines().next().unwrap_or("").split('`').skip(1).step_by(2);
+            self.read.entry(marks[number].clone()).or_default().extend(names.map(str::to_owned));
+            answered[number] = true;
+        }
+        let mute = marks.iter().zip(&answered).find(|(_, answered)| !**answered);
+        assert_eq!(mute, None, "{}: a table takes any key\n{said}", path.display());
+    }
+
+    /// The parts of the schema that name all keys, and that no table was held against.
+    fn unmet(&self, part: &'a Value, place: &str, found: &mut BTreeSet<String>) {
+        if names_all_keys(part) && !self.met.contains(&std::ptr::from_ref(part)) {
+            found.insert(place.to_owned());
+        }
+        let fields = part.as_object().into_iter().flatten();
+        let items = part.as_array().into_iter().flatten();
+        for (name, below) in fields.filter(|(name, _)| !name.starts_with("matrix")) {
+            self.unmet(below, &format!("{place}/{name}"), found);
+        }
+        items.for_each(|below| self.unmet(below, place, found));
     }
 }
 
-/// The keys that a reader asks for, and those that it lists: in `require`, or in arrays of names.
-fn keys(source: &str) -> BTreeSet<String> {
-    let source = source.split("#[cfg(test)]\nmod tests").next().unwrap();
-    let mut found = BTreeSet::new();
-    for reader in READERS {
-        for rest in source.split(&format!("{reader}(")).skip(1) {
-            let rest = rest.trim_start().trim_start_matches("&mut ");
-            let rest = rest.trim_start_matches("section, ").trim_start_matches("it, ");
-            let rest = rest.trim_start_matches("file, ");
-            let key = rest.strip_prefix('"').and_then(|rest| rest.split('"').next());
-            found.extend(key.map(str::to_owned));
-        }
-    }
-    for start in ["require(&[", "for key in [", "const STEPS: [&str; 12] = ["] {
-        for rest in source.split(start).skip(1) {
-            let list = rest.split(']').next().unwrap();
-            found.extend(list.split('"').skip(1).step_by(2).map(str::to_owned));
-        }
-    }
-    found
-}
-
-/// The keys of several sources and those of the schema are the same.
+/// Each table of these files, of the cases and of `others` has the keys in the schema that its reader asks for, and no
+/// others. The schema has no further tables.
 #[track_caller]
-fn has_all_keys(group: &str, sources: &[&str]) {
-    let mut read = BTreeSet::new();
-    for source in sources {
-        read.extend(keys(&fs::read_to_string(root().join("crates").join(source)).unwrap()));
+fn has_all_keys(
+    (group, command): (&str, &str),
+    (folders, is_wanted): (&[&str], impl Fn(&str) -> bool),
+    others: &[&str],
+) {
+    let schema = schema_of(group);
+    let mut keys = Keys {
+        schema: &schema,
+        read: BTreeMap::new(),
+        described: BTreeMap::new(),
+        met: BTreeSet::new(),
+    };
+    // With what the files name, where they name it.
+    let copy = tempfile::tempdir().unwrap();
+    for folder in folders {
+        let to = copy.path().join(folder);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        let done = Command::new("cp").arg("-r").arg(root().join(folder)).arg(&to).status();
+        assert!(done.unwrap().success());
     }
-    let mut described = BTreeSet::new();
-    names(&schema_of(group), &mut described);
-    let missing: Vec<_> = read.difference(&described).collect();
-    assert!(missing.is_empty(), "candor {group} schema lacks {missing:?}");
-    let unread: Vec<_> = described.difference(&read).collect();
-    assert!(unread.is_empty(), "candor {group} schema has {unread:?}, which nothing reads");
+    let reader = (group, command);
+    for path in files(folders, is_wanted) {
+        let text = fs::read_to_string(&path).unwrap();
+        keys.ask(reader, &copy.path().join(path.strip_prefix(root()).unwrap()), &text);
+    }
+    let path = copy.path().join("case.toml");
+    let cases = json(&root().join("crates/cli/testdata/schema-cases.toml"));
+    if let Some(cases) = cases.get(group) {
+        let base = cases["base"].as_str().unwrap();
+        for case in cases["right"].as_array().unwrap() {
+            keys.ask(reader, &path, &format!("{base}{}", case.as_str().unwrap()));
+        }
+    }
+    for other in others {
+        keys.ask(reader, &path, other);
+    }
+    for (place, described) in &keys.described {
+        let read = &keys.read[place];
+        let missing: Vec<_> = read.difference(described).collect();
+        assert!(missing.is_empty(), "candor {group} schema lacks {missing:?} at `{place}`");
+        let unread: Vec<_> = described.difference(read).collect();
+        assert!(
+            unread.is_empty(),
+            "candor {group} schema has {unread:?} at `{place}`, which nothing reads"
+        );
+    }
+    let mut unmet = BTreeSet::new();
+    keys.unmet(&schema, "", &mut unmet);
+    assert!(unmet.is_empty(), "no file and no case has such tables: {unmet:#?}");
+}
+
+/// Whether a reader takes a file.
+fn is_taken(group: &str, command: &str, path: &Path) -> bool {
+    let mut candor = Command::new(env!("CARGO_BIN_EXE_candor"));
+    candor.args([group, command]).arg(path).output().unwrap().status.success()
 }
 
 #[test]
 fn every_key_of_rule_files_is_in_their_schema() {
-    has_all_keys(
-        "route",
-        &[
-            "rules/src/file/mod.rs",
-            "rules/src/file/bus.rs",
-            "rules/src/file/edit.rs",
-            "rules/src/file/rule.rs",
-            "rules/src/file/extension/mod.rs",
-            "rules/src/file/extension/conditions.rs",
-            "rules/src/file/extension/steps/mod.rs",
-            "rules/src/file/extension/steps/place.rs",
-        ],
-    );
+    let folders = ["examples", "campaigns", "crates/rules/testdata"];
+    let golden = root().join("crates/rules/testdata");
+    let is_rule_file = |name: &str| {
+        let path = golden.join(name);
+        name.ends_with(".rules.toml") || path.exists() && is_taken("route", "check", &path)
+    };
+    has_all_keys(("route", "check"), (&folders, is_rule_file), &[]);
+}
+
+/// Whether it is a file of experiments.
+fn has_experiments(name: &str) -> bool {
+    let others = [".rules.toml", ".network.toml", ".signals.toml", ".tte.toml"];
+    !others.iter().any(|end| name.ends_with(end))
 }
 
 #[test]
 fn every_key_of_experiment_files_is_in_their_schema() {
-    let parts = [
-        "campaign",
-        "campaign/alternatives",
-        "campaign/figures",
-        "campaign/matrix",
-        "campaign/seeds",
-        "claims",
-        "kinds/gateway",
-        "kinds/gateway/keys",
-        "kinds/gateway/sim",
-        "kinds/gateway/traffic",
-        "kinds/gateway/vm",
-        "kinds/ping/read",
-        "kinds/signals/read",
-        "kinds/time_triggered/read",
-        "reading",
-        "reading/machine",
-        "reading/network",
-        "reading/reader",
+    let folders = ["examples", "campaigns", "tests/browser/experiments"];
+    let others = [
+        "bus = { in.bitrate = '1M', out.bitrate = '1M' }\ngateway.delay = '35us'\ntraffic.kind = 'periodic'\n\
+         traffic.nodes.in = ['A']\ntraffic.node.A.queue = 'priority'\n\
+         traffic.message = [{ id = '0x100', period = '10ms', node = 'A' }]\n",
+        "bus = { in.bitrate = '1M', out.bitrate = '1M' }\ntraffic.kind = 'flood'\ntestbed = 'vm'\n\
+         gateway.kind = 'command'\ngateway.command = ['/bin/relay', '{in}', '{out}']\n\
+         gateway.files = { from = 'case.toml', to = '/bin/relay' }\n",
     ];
-    let parts = parts.map(|part| format!("lab/src/{part}.rs"));
-    let shared = ["bus", "listed", "nodes"].map(|part| format!("network/src/file/{part}.rs"));
-    let sources: Vec<_> = parts.iter().chain(&shared).map(String::as_str).collect();
-    has_all_keys("lab", &sources);
+    has_all_keys(("lab", "list"), (&folders, has_experiments), &others);
+}
+
+#[test]
+fn experiments_and_alternatives_have_every_setting_of_their_file() {
+    let schema = schema_of("lab");
+    let keys = |place: &str| -> BTreeSet<_> {
+        let known = schema.pointer(&format!("{place}/properties")).unwrap();
+        known.as_object().unwrap().keys().cloned().collect()
+    };
+    let lists = ["experiment", "alternative", "figure", "claim"];
+    let mut settings = keys("");
+    settings.retain(|key| !lists.contains(&key.as_str()));
+    assert_eq!(keys("/properties/experiment/items"), settings);
+    settings.remove("matrix");
+    settings.insert("except".into());
+    assert_eq!(keys("/properties/alternative/items"), settings);
 }
 
 #[test]
 fn every_key_of_network_files_is_in_their_schema() {
-    let parts = ["bus", "gateway", "listed", "mod", "nodes"]
-        .map(|part| format!("network/src/file/{part}.rs"));
-    has_all_keys("network", &parts.each_ref().map(String::as_str));
+    let is_network = |name: &str| name.ends_with(".network.toml");
+    has_all_keys(("network", "show"), (&["examples"], is_network), &[]);
 }
 
 #[test]
 fn every_key_of_network_files_of_time_triggered_ethernet_is_in_their_schema() {
-    has_all_keys("tte", &["tte/src/file.rs", "tte/src/file/synchronisation.rs"]);
+    let rate_constrained = "cycle = '4ms'\nprecision = '10us'\nframes.type = 0x88d7\nend_system = { a = {}, b = {} }\n\
+                            link.ab.between = ['a', 'b']\n[flow.r]\nclass = 'rc'\nid = 1\nfrom = 'a'\nto = 'b'\n\
+                            gap = '2ms'\njitter = '1us'\n";
+    let is_network = |name: &str| name.ends_with(".tte.toml");
+    has_all_keys(("tte", "check"), (&["examples"], is_network), &[rate_constrained]);
 }
 
 #[test]
 fn every_key_of_files_of_the_signal_service_is_in_their_schema() {
-    has_all_keys("signals", &["signal-service/src/file.rs"]);
+    let is_service = |name: &str| name.ends_with(".signals.toml");
+    has_all_keys(("signals", "check"), (&["examples"], is_service), &[]);
 }
 
 /// A part of a schema, by the `#/...` that refers to it, or what that refers to.
@@ -357,10 +484,8 @@ fn every_rule_file_fits_its_schema() {
     let own = ["examples", "examples/gateway", "campaigns", "tests/browser/experiments"];
     let mut all = files(&own, |name| name.ends_with(".rules.toml"));
     // Golden files without mistakes.
-    let golden = files(&["crates/rules/testdata"], |_| true).into_iter().filter(|path| {
-        let mut check = Command::new(env!("CARGO_BIN_EXE_candor"));
-        check.args(["route", "check"]).arg(path).output().unwrap().status.success()
-    });
+    let golden = files(&["crates/rules/testdata"], |_| true);
+    let golden = golden.into_iter().filter(|path| is_taken("route", "check", path));
     all.extend(golden);
     assert!(all.len() > 10, "{all:?}");
     for path in all {
@@ -373,12 +498,7 @@ fn every_rule_file_fits_its_schema() {
 fn every_experiment_file_fits_its_schema() {
     let schema = schema_of("lab");
     let folders = ["examples", "campaigns", "tests/browser/experiments"];
-    let is_other = |name: &str| {
-        [".rules.toml", ".network.toml", ".signals.toml", ".tte.toml"]
-            .iter()
-            .any(|end| name.ends_with(end))
-    };
-    let all = files(&folders, |name| !is_other(name));
+    let all = files(&folders, has_experiments);
     assert!(all.len() > 10 - 1, "{all:?}");
     for path in all {
         let misfits = schema::misfits(&schema, &json(&path), "file");
