@@ -189,14 +189,14 @@ impl<'a> Keys<'a> {
         for answer in said.split("unknown key `").skip(1) {
             let (key, rest) = answer.split_once('`').unwrap();
             let number = key.strip_prefix(UNKNOWN).and_then(|number| number.parse::<usize>().ok());
-            let number = number.unwrap_or_else(|| panic!("{}: {key}\n{said}", path.display()));
+            let number = number.unwrap_or_else(|| panic!("{key}\n{said}\n{text}"));
             let list = rest.split_once("hint: the keys are ").map_or("", |(_, list)| list);
             let names = list.lines().next().unwrap_or("").split('`').skip(1).step_by(2);
             self.read.entry(marks[number].clone()).or_default().extend(names.map(str::to_owned));
             answered[number] = true;
         }
         let mute = marks.iter().zip(&answered).find(|(_, answered)| !**answered);
-        assert_eq!(mute, None, "{}: a table takes any key\n{said}", path.display());
+        assert_eq!(mute, None, "a table takes any key\n{said}\n{text}");
     }
 
     /// The parts of the schema that name all keys, and that no table was held against.
@@ -228,20 +228,23 @@ fn has_all_keys(
         described: BTreeMap::new(),
         met: BTreeSet::new(),
     };
-    // With what the files name, where they name it.
-    let copy = tempfile::tempdir().unwrap();
+    // Beside what the files name.
+    let scene = tempfile::tempdir().unwrap();
     for folder in folders {
-        let to = copy.path().join(folder);
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        let done = Command::new("cp").arg("-r").arg(root().join(folder)).arg(&to).status();
-        assert!(done.unwrap().success());
+        let to = scene.path().join(folder);
+        fs::create_dir_all(&to).unwrap();
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            std::os::unix::fs::symlink(entry.path(), to.join(entry.file_name())).unwrap();
+        }
     }
     let reader = (group, command);
     for path in files(folders, is_wanted) {
+        let folder = path.parent().unwrap().strip_prefix(root()).unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        keys.ask(reader, &copy.path().join(path.strip_prefix(root()).unwrap()), &text);
+        keys.ask(reader, &scene.path().join(folder).join("marked.toml"), &text);
     }
-    let path = copy.path().join("case.toml");
+    let path = scene.path().join("case.toml");
     let cases = json(&root().join("crates/cli/testdata/schema-cases.toml"));
     if let Some(cases) = cases.get(group) {
         let base = cases["base"].as_str().unwrap();
