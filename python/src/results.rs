@@ -23,8 +23,8 @@ struct Row<'a> {
 
 /// The results in a folder that `candor lab run --out` wrote: a row for each experiment and latency metric.
 ///
-/// The columns are `experiment`, `testbed`, `seed`, an `axis` of the matrix by its name where there are such, `metric`, `count`, and `min_ns`,
-/// `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns`, `mean_ns`, `stddev_ns`.
+/// The columns are `experiment`, `metric`, `testbed`, `seed`, the axes of the matrix by their names (`count` as `axis.count`), `count`, which
+/// is the number of values, and `min_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns`, `mean_ns`, `stddev_ns`.
 #[pyfunction]
 pub(crate) fn results(folder: PathBuf) -> PyResult<Table> {
     let results = read(&folder)?;
@@ -37,9 +37,12 @@ pub(crate) fn results(folder: PathBuf) -> PyResult<Table> {
     let seeds = UInt64Array::from_iter_values(rows.iter().map(|row| row.result.seed));
     columns.push(("seed".to_owned(), Arc::new(seeds)));
     let axes: BTreeSet<_> = results.iter().flat_map(|result| result.axes.keys()).collect();
-    for axis in axes {
+    // These have a column already, with the same values.
+    for axis in axes.into_iter().filter(|axis| !["testbed", "seed"].contains(&axis.as_str())) {
         let values = rows.iter().map(|row| row.result.axes.get(axis));
-        columns.push((axis.clone(), Arc::new(StringArray::from_iter(values))));
+        // `count` is how many values a metric has; the axis is how many frames were to be sent.
+        let name = if axis == "count" { "axis.count" } else { axis };
+        columns.push((name.to_owned(), Arc::new(StringArray::from_iter(values))));
     }
     let counts = UInt64Array::from_iter_values(rows.iter().map(|row| row.figures.count));
     columns.push(("count".to_owned(), Arc::new(counts)));

@@ -445,6 +445,21 @@ class Results(Folder):
         self.assertEqual(both["frames"].to_list(), both["count"].to_list())
         self.assertEqual(both["latency_ns"].cast(polars.Float64).to_list(), both["max_ns"].to_list())
 
+    def test_each_column_of_results_has_its_own_name(self):
+        text = """
+            seeds = 2
+            traffic.kind = "flood"
+            bus = { in.bitrate = "1M", out.bitrate = "1M" }
+            gateway.delay = "35us"
+            matrix = { count = [10, 20], testbed = ["sim"] }
+        """
+        (self.folder / "seeds.toml").write_text(text)
+        out = self.folder / "out"
+        subprocess.run(["candor", "lab", "run", self.folder / "seeds.toml", "--out", out], check=True, capture_output=True)
+        results = polars.DataFrame(candor.results(out)).filter(polars.col("metric") == "gateway_latency")
+        self.assertEqual(sorted(results["seed"].to_list()), [1, 1, 2, 2])
+        self.assertEqual(results["axis.count"].cast(polars.UInt64).to_list(), results["count"].to_list())
+
 
 class Trouble(Folder):
     def test_errors_name_the_place_and_the_reason(self):

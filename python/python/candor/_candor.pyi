@@ -462,8 +462,8 @@ def results(folder: _Path) -> Table:
     """
     The results in a folder that `candor lab run --out` wrote: a row for each experiment and latency metric.
 
-    The columns are `experiment`, `testbed`, `seed`, an `axis` of the matrix by its name where there are such, `metric`, `count`, and `min_ns`,
-    `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns`, `mean_ns`, `stddev_ns`.
+    The columns are `experiment`, `metric`, `testbed`, `seed`, the axes of the matrix by their names (`count` as `axis.count`), `count`, which
+    is the number of values, and `min_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns`, `mean_ns`, `stddev_ns`.
     """
 
 def values(paths: _Path | Iterable[_Path] | Iterable[Frame], dbc: Database | _CantoolsDatabase | _Path, *, signals: str | Iterable[str] | None = None, bus: str | Iterable[str] | None = None, skip_malformed: bool = False) -> Table:
