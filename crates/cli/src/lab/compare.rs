@@ -69,8 +69,7 @@ pub(super) fn compare(arguments: &Compare) -> Answer {
     let mut comparison = held(&before, &after);
     if arguments.by.is_some() {
         // Another setting may have other figures, which is no change for the worse.
-        let gone = std::mem::take(&mut comparison.gone);
-        comparison.notes.extend(gone);
+        comparison.notes.append(&mut comparison.gone);
     }
     let compared = comparison.figures.len() + comparison.ranges.len() + comparison.functions.len();
     let compared = compared + comparison.gone.len();
