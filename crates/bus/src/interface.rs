@@ -99,12 +99,6 @@ impl State {
             Self::Sleeping => "sleeping",
         }
     }
-
-    /// Whether frames come and go.
-    #[must_use]
-    pub const fn is_working(self) -> bool {
-        matches!(self, Self::Up | Self::ErrorActive | Self::ErrorWarning | Self::ErrorPassive)
-    }
 }
 
 /// Which frames an interface takes, by the size of its largest.
@@ -243,14 +237,10 @@ mod tests {
         );
         // Drivers count the same loss in either of two fields, or in both.
         assert_eq!((interface.received, interface.dropped), (7, 2));
-        for (state, name, is_working) in [
-            (0, "error active", true),
-            (3, "bus off", false),
-            (4, "stopped", false),
-            (5, "sleeping", false),
-        ] {
+        for (state, name) in [(0, "error active"), (3, "bus off"), (4, "stopped"), (5, "sleeping")]
+        {
             let state = Interface::from_link(&controller(state)).unwrap().state;
-            assert_eq!((state.name(), state.is_working()), (name, is_working));
+            assert_eq!(state.name(), name);
         }
     }
 

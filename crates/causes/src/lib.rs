@@ -59,13 +59,6 @@ impl Ending {
             other => other.key(),
         }
     }
-
-    /// The ending of a frame whose copies ended in these ways: received if any copy arrived, else
-    /// lost if any was lost, else refused if any was refused. `None` if there are none.
-    #[must_use]
-    pub fn of_frame(copies: impl IntoIterator<Item = Self>) -> Option<Self> {
-        copies.into_iter().max()
-    }
 }
 
 /// Makes the list of causes: for each its name in the code, its name for users, the ending and the
@@ -221,20 +214,6 @@ mod tests {
     #[test]
     fn what_is_not_known_counts_as_a_loss() {
         assert_eq!(ending("made_up_tomorrow"), Ending::Lost);
-    }
-
-    #[test]
-    fn a_frame_ends_as_the_best_of_its_copies_that_arrived_or_the_worst_of_the_others() {
-        use Ending::{Lost, NotRouted, Received, Refused};
-        for (copies, ending) in [
-            (&[][..], None),
-            (&[NotRouted], Some(NotRouted)),
-            (&[Refused, NotRouted], Some(Refused)),
-            (&[Refused, Lost, Refused], Some(Lost)),
-            (&[Lost, Received, Refused], Some(Received)),
-        ] {
-            assert_eq!(Ending::of_frame(copies.iter().copied()), ending, "{copies:?}");
-        }
     }
 
     #[test]

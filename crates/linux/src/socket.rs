@@ -163,8 +163,6 @@ pub(crate) fn set_blocking(fd: BorrowedFd<'_>, is_blocking: bool) -> Result<(), 
 pub(crate) struct Message<'c> {
     /// How many bytes; with `MSG_TRUNC`, those that there was no room for too.
     pub(crate) count: usize,
-    /// `msg_flags`.
-    pub(crate) flags: c_int,
     /// The control messages.
     pub(crate) control: &'c [u8],
 }
@@ -194,7 +192,7 @@ pub(crate) fn receive_message<'c>(
     // SAFETY: the bytes of `control`.
     let room: &[u8] = unsafe { std::slice::from_raw_parts(place, size_of::<Control>()) };
     let control = room.get(..header.msg_controllen as _).unwrap_or_default();
-    Ok(Some(Message { count, flags: header.msg_flags, control }))
+    Ok(Some(Message { count, control }))
 }
 
 /// Calls until a signal does not interrupt. `None` if it would block.

@@ -74,12 +74,6 @@ impl RecordingError {
         matches!(&self.0.1, Problem::Io(_, error) if error.kind() == ErrorKind::AlreadyExists)
     }
 
-    /// Whether the format cannot hold a record, while others may still be written.
-    #[must_use]
-    pub fn is_unfit(&self) -> bool {
-        matches!(&self.0.1, Problem::Unfit(_))
-    }
-
     /// Whether what the recording is compressed with only ends too early.
     pub(crate) fn is_cut_compression(&self) -> bool {
         matches!(&self.0.1, Problem::Compressed(_, _, error) if error.kind() == ErrorKind::UnexpectedEof)

@@ -91,12 +91,6 @@ impl<W: Write> Sink<W> {
         if self.buffer.len() >= MAX_RECORD_LEN { self.flush() } else { Ok(()) }
     }
 
-    /// Whether everything has been written.
-    #[must_use]
-    pub fn is_flushed(&self) -> bool {
-        self.buffer.is_empty()
-    }
-
     /// Writes what is in the buffer.
     ///
     /// # Errors

@@ -186,7 +186,7 @@ impl Batches {
             interface: interface.into(),
             drops: Drops::since(dropped(&socket)),
             socket,
-            inbox: Inbox::stamped(BATCH),
+            inbox: Inbox::new(BATCH),
             counters: Arc::default(),
             wait,
         })
@@ -200,9 +200,7 @@ impl Receiver for Batches {
         take: &mut dyn FnMut(&Received),
     ) -> Result<Progress, Error> {
         let read = match self.wait.turn(&*self.socket, until) {
-            Ok(Turn::Read { can_wait }) => {
-                self.socket.receive_batch_once(&mut self.inbox, can_wait)
-            }
+            Ok(Turn::Read { can_wait }) => self.socket.receive_batch(&mut self.inbox, can_wait),
             Ok(Turn::Over) => Ok(0),
             Err(error) => Err(error),
         };

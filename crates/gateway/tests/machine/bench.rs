@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use candor_gateway::Snapshot;
 use candor_gateway::control::{Answer, Client, ClientError, Loaded, PlanLine, Request};
-use candor_linux::can::Socket;
+use candor_linux::can::{Inbox, Socket};
 use candor_linux::clock;
 use candor_linux::namespace::Namespace;
 use candor_linux::netlink::{CanSettings, Netlink};
@@ -552,12 +552,14 @@ impl Capture {
             let is_ending = Arc::clone(&is_ending);
             thread::spawn(move || {
                 realtime::set_policy(Task::This, Policy::Fifo(CAPTURE_PRIORITY)).unwrap();
+                let mut inbox = Inbox::new(1);
                 while !is_ending.load(Ordering::Relaxed) {
                     // An interface that is down or away is silent.
                     if !poll::wait(&socket, Interest::Read, Some(Nanos::from_millis(10))).unwrap() {
                         continue;
                     }
-                    let Ok(Some(packet)) = socket.receive_stamped() else { continue };
+                    let _ = socket.receive_batch(&mut inbox, false);
+                    let Some(packet) = inbox.received(0) else { continue };
                     assert_eq!(packet.overflow, 0, "the check is too slow");
                     received.lock().unwrap().push(packet.frame.frame().unwrap());
                     count.fetch_add(1, Ordering::Relaxed);

@@ -6,7 +6,7 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use candor_wire::can::socketcan::{CAN_MTU, CANFD_MTU};
+use candor_wire::can::socketcan::CANFD_MTU;
 
 use super::{RawFrame, Received};
 use crate::control::CONTROL_WORDS;
@@ -31,7 +31,7 @@ unsafe impl Send for Slots {}
 unsafe impl Sync for Slots {}
 
 impl Slots {
-    fn new(capacity: usize, has_control: bool) -> Self {
+    fn new(capacity: usize) -> Self {
         let capacity = capacity.clamp(1, 1024);
         let slots = leak((0..capacity).map(|_| Slot {
             vector: libc::iovec { iov_base: std::ptr::null_mut(), iov_len: CANFD_MTU },
@@ -48,10 +48,8 @@ impl Slots {
                 (*slot).vector.iov_base = (&raw mut (*slot).bytes).cast();
                 header.msg_hdr.msg_iov = &raw mut (*slot).vector;
                 header.msg_hdr.msg_iovlen = 1;
-                if has_control {
-                    header.msg_hdr.msg_control = (&raw mut (*slot).control).cast();
-                    header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
-                }
+                header.msg_hdr.msg_control = (&raw mut (*slot).control).cast();
+                header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
             }
             header
         }));
@@ -109,24 +107,17 @@ impl Drop for Slots {
     }
 }
 
-/// Room for received frames.
+/// Room for received frames, with time stamps and overflow counts as far as the socket is set up for them.
 pub struct Inbox {
     slots: Slots,
     filled: usize,
-    has_control: bool,
 }
 
 impl Inbox {
     /// For up to `capacity` frames at a time, 1 to 1,024.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        Self { slots: Slots::new(capacity, false), filled: 0, has_control: false }
-    }
-
-    /// The same, with time stamps and overflow counts, as far as the socket is set up for them.
-    #[must_use]
-    pub fn stamped(capacity: usize) -> Self {
-        Self { slots: Slots::new(capacity, true), filled: 0, has_control: true }
+        Self { slots: Slots::new(capacity), filled: 0 }
     }
 
     /// The most frames at a time.
@@ -175,13 +166,11 @@ impl Inbox {
 
     /// Where the kernel may write, ready to be written.
     pub(super) fn room(&mut self) -> (*mut libc::mmsghdr, usize) {
-        if self.has_control {
-            for index in 0..self.filled {
-                // SAFETY: within the block; the kernel shortened it to what it wrote.
-                unsafe {
-                    (*self.slots.headers.as_ptr().add(index)).msg_hdr.msg_controllen =
-                        size_of::<[u64; CONTROL_WORDS]>() as _;
-                }
+        for index in 0..self.filled {
+            // SAFETY: within the block; the kernel shortened it to what it wrote.
+            unsafe {
+                (*self.slots.headers.as_ptr().add(index)).msg_hdr.msg_controllen =
+                    size_of::<[u64; CONTROL_WORDS]>() as _;
             }
         }
         self.filled = 0;
@@ -200,113 +189,13 @@ impl std::fmt::Debug for Inbox {
     }
 }
 
-/// Frames to send.
-pub struct Outbox {
-    slots: Slots,
-    /// The first one that is not sent.
-    start: usize,
-    end: usize,
-}
-
-impl Outbox {
-    /// For up to `capacity` frames at a time, 1 to 1,024.
-    #[must_use]
-    pub fn new(capacity: usize) -> Self {
-        Self { slots: Slots::new(capacity, false), start: 0, end: 0 }
-    }
-
-    /// Frames that wait.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.end - self.start
-    }
-
-    /// Whether none waits.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.start == self.end
-    }
-
-    /// Whether no more fits in until all are sent.
-    #[must_use]
-    pub const fn is_full(&self) -> bool {
-        self.end == self.slots.capacity
-    }
-
-    /// Adds a frame by its bytes, 16 or 72; false if there is no room or it has another length.
-    #[must_use]
-    pub fn push(&mut self, bytes: &[u8]) -> bool {
-        if self.is_full() || ![CAN_MTU, CANFD_MTU].contains(&bytes.len()) {
-            return false;
-        }
-        // SAFETY: `end` is within the block; nobody else looks at it meanwhile.
-        unsafe {
-            let slot = self.slots.slots.as_ptr().add(self.end);
-            let place: &mut [u8; CANFD_MTU] = &mut (*slot).bytes;
-            place[..bytes.len()].copy_from_slice(bytes);
-            (*slot).vector.iov_len = bytes.len();
-        }
-        self.end += 1;
-        true
-    }
-
-    /// Takes out the frame that is first, unsent; false if there is none.
-    pub fn drop_first(&mut self) -> bool {
-        let is_there = !self.is_empty();
-        self.take_out(usize::from(is_there));
-        is_there
-    }
-
-    /// Takes out all frames, unsent.
-    pub fn clear(&mut self) {
-        (self.start, self.end) = (0, 0);
-    }
-
-    /// What is to be sent.
-    pub(super) fn pending(&mut self) -> (*mut libc::mmsghdr, usize) {
-        // SAFETY: `start` is within the block, or just behind it.
-        (unsafe { self.slots.headers.as_ptr().add(self.start) }, self.len())
-    }
-
-    pub(super) fn take_out(&mut self, count: usize) {
-        self.start += count.min(self.len());
-        if self.is_empty() {
-            self.clear();
-        }
-    }
-}
-
-impl std::fmt::Debug for Outbox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Outbox ({} of {})", self.len(), self.slots.capacity)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_outbox_keeps_its_order_and_its_bound() {
-        let mut outbox = Outbox::new(2);
-        assert!(outbox.push(&[1; CAN_MTU]) && outbox.push(&[2; CANFD_MTU]));
-        assert!(!outbox.push(&[3; CAN_MTU]), "full");
-        assert_eq!((outbox.len(), outbox.is_full()), (2, true));
-        assert!(outbox.drop_first());
-        assert_eq!(outbox.len(), 1);
-        assert!(outbox.drop_first() && !outbox.drop_first());
-        assert!(!outbox.push(&[4; 17]), "no frame");
-        assert!(outbox.push(&[5; CAN_MTU]), "room again");
-        let (header, count) = outbox.pending();
-        assert_eq!(count, 1);
-        // SAFETY: the outbox lives, and has filled this header.
-        let first = unsafe { (*(*header).msg_hdr.msg_iov).iov_len };
-        assert_eq!(first, CAN_MTU);
-    }
-
-    #[test]
     fn an_empty_inbox_gives_nothing() {
-        let mut inbox = Inbox::stamped(0);
+        let mut inbox = Inbox::new(0);
         assert_eq!((inbox.capacity(), inbox.len()), (1, 0));
         assert!(inbox.received(0).is_none() && inbox.bytes(0).is_empty());
         assert_eq!(inbox.frames().count(), 0);

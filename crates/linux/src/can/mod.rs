@@ -1,23 +1,21 @@
 //! CAN sockets (`PF_CAN`, `CAN_RAW`).
 //!
 //! ```text
-//!                       one by one                        in batches, buffers made beforehand
-//!  frames only          Socket::receive (read)            Inbox::new     + Socket::receive_batch
-//!  stamps, overflow     Socket::receive_stamped (recvmsg) Inbox::stamped + Socket::receive_batch
-//!  sending              Socket::send (write)              Outbox         + Socket::send_batch
+//!  one frame                            Socket::receive (read)
+//!  many, with stamps and overflow       Socket::receive_batch (recvmmsg) into an Inbox
+//!  sending                              Socket::send (write)
 //! ```
 //!
 //! A frame that a socket passes is a [`RawFrame`]: its bytes as the kernel has them.
 //! [`RawFrame::frame`] makes a [`Frame`](candor_wire::can::Frame) of it, which is always legal.
 //!
-//! A receiver of [`Socket::receive_stamped`] and of a stamped [`Inbox`] learns when the kernel took
-//! the frame from the driver, and how many frames its own socket had to drop since it was opened.
+//! The receiver of an [`Inbox`] learns when the kernel took the frame from the driver, and how many frames its own socket had to drop since it was opened.
 
 mod batch;
 mod raw;
 mod received;
 
-pub use batch::{Inbox, Outbox};
+pub use batch::Inbox;
 pub use raw::RawFrame;
 pub use received::Received;
 
@@ -26,7 +24,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{c_int, c_uint, c_void};
 
-use crate::control::CONTROL_WORDS;
 use crate::error::check;
 use crate::interface::{self, Use, can_interface_index};
 use crate::socket::{self, retry, sent};
@@ -82,16 +79,6 @@ impl Socket {
     pub fn open(interface: &str) -> Result<Self, Error> {
         let socket = Self::unbound(interface)?;
         socket.bind(can_interface_index(interface)?)?;
-        Ok(socket)
-    }
-
-    /// Opens one on an interface by its index.
-    ///
-    /// # Errors
-    /// As [`Socket::open`].
-    pub fn open_index(interface: u32) -> Result<Self, Error> {
-        let socket = Self::unbound(&format!("interface {interface}"))?;
-        socket.bind(interface)?;
         Ok(socket)
     }
 
@@ -244,17 +231,6 @@ impl Socket {
         self.set_common("count the overflow of", libc::SO_RXQ_OVFL, 1)
     }
 
-    /// Looks at the driver for so many microseconds before it sleeps (`SO_BUSY_POLL`). Only for
-    /// drivers with NAPI.
-    ///
-    /// # Errors
-    /// No permission.
-    pub fn set_busy_poll(&self, micros: u32) -> Result<(), Error> {
-        let micros = c_int::try_from(micros).unwrap_or(c_int::MAX);
-        self.set_common("set busy polling of", libc::SO_BUSY_POLL, micros)
-            .map_err(|error| error.remedy_if(libc::EPERM, "this needs root or CAP_NET_ADMIN"))
-    }
-
     /// Marks what is sent here, so that a ring can leave it out, see
     /// [`Ring::ignore_mark`](crate::packet::Ring::ignore_mark).
     ///
@@ -282,58 +258,22 @@ impl Socket {
     /// The interface went down or away.
     pub fn receive(&self) -> Result<Option<RawFrame>, Error> {
         let mut frame = RawFrame::empty();
-        Ok(self.receive_into(&mut frame)?.then_some(frame))
-    }
-
-    /// Receives into `frame`; false if there is none and the socket does not block.
-    ///
-    /// # Errors
-    /// As [`Socket::receive`].
-    pub fn receive_into(&self, frame: &mut RawFrame) -> Result<bool, Error> {
         let bytes = frame.room();
         let (bytes, room): (*mut c_void, usize) = (bytes.as_mut_ptr().cast(), bytes.len());
         // SAFETY: `room` bytes can be written from `bytes`.
         let count = retry(|| unsafe { libc::read(self.fd.as_raw_fd(), bytes, room) })
             .map_err(|errno| self.error("receive from", errno))?;
         frame.set_len(count.unwrap_or(0));
-        Ok(count.is_some())
+        Ok(count.is_some().then_some(frame))
     }
 
-    /// Receives a frame and what the kernel says about it; `None` if there is none and the socket
-    /// does not block.
+    /// Receives as many frames as there are, as far as `inbox` has room (`recvmmsg`), and returns how many. With `can_wait`, and
+    /// if the socket blocks, it waits for the first one. A signal ends that if its handler asks for it (no `SA_RESTART`), see
+    /// [`wake`](crate::wake): then there are none.
     ///
     /// # Errors
     /// As [`Socket::receive`].
-    pub fn receive_stamped(&self) -> Result<Option<Received>, Error> {
-        let mut frame = RawFrame::empty();
-        let mut control = [0; CONTROL_WORDS];
-        let message = socket::receive_message(self.as_fd(), frame.room(), &mut control, 0)
-            .map_err(|errno| self.error("receive from", errno))?;
-        let Some(message) = message else { return Ok(None) };
-        frame.set_len(message.count);
-        Ok(Some(Received::new(frame, message.flags, message.control)))
-    }
-
-    /// Receives as many frames as there are, as far as `inbox` has room (`recvmmsg`); waits for the
-    /// first one if the socket blocks. Returns how many.
-    ///
-    /// # Errors
-    /// As [`Socket::receive`].
-    pub fn receive_batch(&self, inbox: &mut Inbox) -> Result<usize, Error> {
-        let (headers, room) = inbox.room();
-        let count = retry(|| self.receive_into_slots(headers, room, true))
-            .map_err(|errno| self.error("receive from", errno))?
-            .unwrap_or(0);
-        inbox.set_filled(count);
-        Ok(count)
-    }
-
-    /// The same, but a signal ends it too if its handler asks for that (no `SA_RESTART`), see
-    /// [`wake`](crate::wake): then there are none. Without `can_wait` it does not wait.
-    ///
-    /// # Errors
-    /// As [`Socket::receive`].
-    pub fn receive_batch_once(&self, inbox: &mut Inbox, can_wait: bool) -> Result<usize, Error> {
+    pub fn receive_batch(&self, inbox: &mut Inbox, can_wait: bool) -> Result<usize, Error> {
         let (headers, room) = inbox.room();
         let count = match check(self.receive_into_slots(headers, room, can_wait)) {
             Ok(count) => usize::try_from(count).unwrap_or(0),
@@ -386,31 +326,6 @@ impl Socket {
         self.error("send on", errno)
             .remedy_if(libc::EINVAL, remedy)
             .remedy_if(libc::EMSGSIZE, remedy)
-    }
-
-    /// Sends what `outbox` holds (`sendmmsg`) and takes out of it what the kernel took. The answer
-    /// is [`Sent::Taken`] if that was everything; otherwise it says why the frame that is first in
-    /// `outbox` now was not taken, see [`Outbox::drop_first`]. Behind frames that it took, the
-    /// kernel does not tell why it stopped, so such a frame has been tried twice.
-    ///
-    /// # Errors
-    /// As [`Socket::send`], about the first frame of `outbox`.
-    pub fn send_batch(&self, outbox: &mut Outbox) -> Result<Sent, Error> {
-        loop {
-            let (headers, count) = outbox.pending();
-            if count == 0 {
-                return Ok(Sent::Taken);
-            }
-            // SAFETY: `headers` are `count` headers that own the buffers they point to.
-            let outcome = retry(|| unsafe {
-                libc::sendmmsg(self.fd.as_raw_fd(), headers, count as c_uint, 0) as isize
-            });
-            if let Ok(Some(taken)) = outcome {
-                outbox.take_out(taken);
-                continue;
-            }
-            return sent(outcome).map_err(|errno| self.sending(errno));
-        }
     }
 }
 

@@ -58,11 +58,6 @@ impl RawFrame {
         u32::from_ne_bytes([i0, i1, i2, i3])
     }
 
-    /// Sets the identifier word.
-    pub fn set_can_id(&mut self, can_id: u32) {
-        self.bytes[..4].copy_from_slice(&can_id.to_ne_bytes());
-    }
-
     /// The data, as long as the frame says.
     #[must_use]
     pub fn data(&self) -> &[u8] {
@@ -141,9 +136,8 @@ mod tests {
     #[test]
     fn bytes_are_changed_in_place() {
         let mut raw = RawFrame::from("123#AABB".parse::<Frame>().unwrap());
-        raw.set_can_id(0x456);
         raw.buffer_mut()[1] = 0xCC;
-        assert_eq!(raw.frame(), Ok("456#AACC".parse().unwrap()));
+        assert_eq!(raw.frame(), Ok("123#AACC".parse().unwrap()));
         assert_eq!(raw.buffer_mut().len(), 8);
     }
 

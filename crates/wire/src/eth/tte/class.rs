@@ -31,12 +31,6 @@ impl Class {
             Self::BestEffort => "be",
         }
     }
-
-    /// The class of a [name](Self::name); `None` if there is none.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|class| class.name() == name)
-    }
 }
 
 impl fmt::Display for Class {
@@ -48,7 +42,6 @@ impl fmt::Display for Class {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
 
     #[test]
     fn classes_are_ordered_by_priority() {
@@ -59,11 +52,5 @@ mod tests {
     #[test]
     fn classes_have_names() {
         assert_eq!(Class::ALL.map(Class::name), ["tt", "pcf", "rc", "be"]);
-        for class in Class::ALL {
-            assert_eq!(Class::from_name(&class.to_string()), Some(class));
-        }
-        for name in ["", "TT", "tt ", "best-effort"] {
-            assert_eq!(Class::from_name(name), None, "{name:?}");
-        }
     }
 }

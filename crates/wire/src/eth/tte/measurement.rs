@@ -26,8 +26,7 @@ pub struct Measurement {
     pub run: u32,
     /// The stream within the run.
     pub stream: u16,
-    /// The number within the stream, which begins at 0 again behind its largest value; see
-    /// [`Measurement::sequence_distance`].
+    /// The number within the stream, which begins at 0 again behind its largest value.
     pub sequence: u32,
     /// When the schedule wanted it to be sent, in nanoseconds of the sender's clock.
     pub scheduled_ns: u64,
@@ -75,13 +74,6 @@ impl Measurement {
         payload[12..16].copy_from_slice(&self.sequence.to_be_bytes());
         payload[16..24].copy_from_slice(&self.scheduled_ns.to_be_bytes());
         payload[24..].copy_from_slice(&self.sent_ns.to_be_bytes());
-    }
-
-    /// How many frames `later` comes after `earlier`, by their [`sequence`](Self::sequence): negative if it comes
-    /// before. Right while they are less than 2^31 apart, across the end of the numbers too.
-    #[must_use]
-    pub const fn sequence_distance(earlier: u32, later: u32) -> i32 {
-        later.wrapping_sub(earlier).cast_signed()
     }
 }
 
@@ -175,22 +167,6 @@ mod tests {
             payload[at] = 0;
             assert_eq!(Measurement::parse(&payload), Err(error));
             assert!(error.to_string().contains(words), "{error}");
-        }
-    }
-
-    #[test]
-    fn numbers_wrap_around() {
-        for (earlier, later, distance) in [
-            (0, 0, 0),
-            (5, 7, 2),
-            (7, 5, -2),
-            (u32::MAX, 0, 1),
-            (0, u32::MAX, -1),
-            (u32::MAX - 1, 3, 5),
-            (0, i32::MAX.cast_unsigned(), i32::MAX),
-            (0, 1 << 31, i32::MIN),
-        ] {
-            assert_eq!(Measurement::sequence_distance(earlier, later), distance);
         }
     }
 
