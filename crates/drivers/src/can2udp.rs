@@ -11,7 +11,7 @@
 //!   nothing.
 //! - Error reports are not transmitted.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use candor_linux::{clock, udp};
@@ -101,14 +101,10 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
         None => Peer::new(listen, None),
     };
     let to = peer.address();
-    // A port that no other socket has, so that what comes back can be recognised.
-    let any: IpAddr = match to {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
     let sender = match wanted.transmitter {
         true => {
-            let socket = udp::bind(SocketAddr::new(any, 0)).map_err(fail)?;
+            // At a port that no other socket has, so that what comes back can be recognised.
+            let socket = udp::bind(udp::any(to.ip())).map_err(fail)?;
             socket
                 .set_broadcast(true)
                 .map_err(|error| Error::new(&*name, format!("cannot broadcast: {error}")))?;

@@ -6,7 +6,7 @@
 //! - Datagrams stay in the network unless `hop_limit` says more.
 //! - An interface that is deleted and made again, or gets its name later, is joined by and sent to again.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use candor_linux::{clock, udp};
@@ -81,13 +81,9 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
         Group { address: group_address, interface: address.option("interface").map(str::to_owned) };
     let via = by_name.via().map_err(fail)?;
 
-    let any: IpAddr = match group {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
     let sender = match wanted.transmitter {
         true => {
-            let socket = udp::bind(SocketAddr::new(any, 0)).map_err(fail)?;
+            let socket = udp::bind(udp::any(group)).map_err(fail)?;
             udp::set_multicast(&socket, group, via, hop_limit).map_err(fail)?;
             Some(Arc::new(socket))
         }

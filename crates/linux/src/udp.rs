@@ -488,10 +488,8 @@ pub fn reaches_many(address: SocketAddr) -> Result<bool, Error> {
     if ip.is_multicast() || ip == Ipv4Addr::BROADCAST {
         return Ok(true);
     }
-    let any =
-        if ip.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
     // A socket that was not allowed to send to all is not connected to such an address (ip(7)).
-    match bind(SocketAddr::new(any, 0))?.connect(address) {
+    match bind(any(ip))?.connect(address) {
         Ok(()) => Ok(false),
         Err(error) => match error.raw_os_error() {
             Some(libc::EACCES) => Ok(true),

@@ -1,6 +1,6 @@
 //! By UDP.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use candor_linux::udp::{self, Datagram};
@@ -82,10 +82,7 @@ pub(super) fn open(
 
 /// Where to receive: `listen`, or the port of the peer.
 fn listener(name: &str, address: &Address, peer: SocketAddr) -> Result<SocketAddr, Error> {
-    let any: IpAddr = match peer {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
+    let any = udp::any(peer.ip()).ip();
     let Some(listen) = address.option("listen") else {
         return Ok(SocketAddr::new(any, peer.port()));
     };
