@@ -1,8 +1,8 @@
 //! The world in virtual time: CAN buses exact to the bit, Ethernet links exact to the nanosecond, and
 //! models of the hosts between them.
 //!
-//! The world is an event core ([`event`]) with media plugged in. A medium ([`medium`]) is a part of its
-//! own: [`can`] and [`eth`] can be driven without hosts and senders. [`media`] is the list of them.
+//! The world is an event core ([`event`]) with buses plugged in. A medium ([`medium`]) is a part of its
+//! own: [`can`] and [`eth`] can be driven without hosts and senders.
 //! [`World`] has senders and hosts, and turns what buses did with frames into what those do next:
 //!
 //! ```text
@@ -29,7 +29,6 @@ pub mod event;
 mod flight;
 mod host;
 pub mod instrument;
-pub mod media;
 pub mod medium;
 pub mod model;
 mod node;
@@ -46,6 +45,6 @@ pub use event::{Random, Time};
 pub use flight::PassageTag;
 pub use host::{Copy, Decision, Gateway, Settled, Walk};
 pub use model::Model;
-pub use record::{Fate, LinkRecord, Observer, Record};
-pub use sender::{Drive, LinkRelease, Release, SenderConfig, Source, Stuffing};
+pub use record::{Fate, Observer, Record};
+pub use sender::{Drive, Release, SenderConfig, Source, Stuffing};
 pub use world::{HostId, Port, SenderId, World};

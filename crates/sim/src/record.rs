@@ -5,7 +5,6 @@ use candor_lat::Taps;
 use candor_wire::can::Frame;
 
 use crate::event::Time;
-use crate::medium::ControllerId;
 
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,34 +39,10 @@ pub struct Record<'a> {
     pub transmission_ns: u64,
 }
 
-/// The end of a frame on an Ethernet link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkRecord {
-    /// The end of the link that it was sent from.
-    pub from: ControllerId,
-    /// Its number among the frames of its sender, from 0.
-    pub number: u64,
-    /// When its sender released it.
-    pub released: Time,
-    /// When its preamble began.
-    pub started: Option<Time>,
-    /// When its last bit left.
-    pub sent: Option<Time>,
-    /// When the other end had all of it, or when it was refused.
-    pub ended: Time,
-    /// How it ended: delivered or refused.
-    pub fate: Fate,
-}
-
 /// Takes the records, in the order in which the frames end.
 pub trait Observer {
     /// One more frame, or copy, has ended.
     fn record(&mut self, record: &Record<'_>);
-
-    /// One more frame on a link has ended.
-    fn record_on_link(&mut self, record: &LinkRecord) {
-        let _ = record;
-    }
 
     /// Called now and then; `false` stops the simulation.
     fn proceed(&mut self, now: Time, sent: u64) -> bool {

@@ -26,17 +26,6 @@ impl Release {
     }
 }
 
-/// A frame for an Ethernet link, and when it shall be released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkRelease {
-    /// When. It never lies before the one before it.
-    pub at: Time,
-    /// Its length in bytes: header, tag and payload, without padding and check sequence.
-    pub len: usize,
-    /// 0 to 7; the highest is sent first.
-    pub priority: u8,
-}
-
 /// How many stuff bits a frame has, and each copy of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stuffing {

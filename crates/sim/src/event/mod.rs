@@ -52,7 +52,7 @@ pub enum Phase {
     Chooses,
 }
 
-/// The place of an event among those of one instant: its phase, then the medium, then the bus, the
+/// The place of an event among those of one instant: its phase, then the bus, the
 /// link or the host that it is of. Then the order does not depend on how things were planned. Events
 /// of one rank are taken in the order in which they were planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +60,6 @@ pub struct Rank(u64);
 
 impl Rank {
     const PHASE_SHIFT: u32 = 40;
-    const MEDIUM_SHIFT: u32 = 32;
 
     /// The rank of all events of [`Phase::Happens`]: their order decides nothing.
     pub const HAPPENS: Self = Self::new(Phase::Happens, 0);
@@ -69,15 +68,6 @@ impl Rank {
     #[must_use]
     pub const fn new(phase: Phase, place: u32) -> Self {
         Self((phase as u64) << Self::PHASE_SHIFT | place as u64)
-    }
-
-    /// The same rank in the medium of that number. Events of [`Phase::Happens`] keep theirs.
-    #[must_use]
-    pub const fn in_medium(self, number: u8) -> Self {
-        if self.is_before(Phase::Arrives) {
-            return self;
-        }
-        Self(self.0 | (number as u64) << Self::MEDIUM_SHIFT)
     }
 
     /// Whether it is taken before all events of `phase`.
@@ -205,16 +195,15 @@ mod tests {
     }
 
     #[test]
-    fn time_then_phase_then_medium_then_place_then_plan_orders_events() {
+    fn time_then_phase_then_place_then_plan_orders_events() {
         let arrives = Rank::new(Phase::Arrives, 1);
         let mut core = core(&[
-            (5, Event("8th: chooses", Rank::new(Phase::Chooses, 0))),
-            (5, Event("7th: serves", Rank::new(Phase::Serves, 0))),
-            (5, Event("6th: arrives in medium 1", Rank::new(Phase::Arrives, 0).in_medium(1))),
+            (5, Event("7th: chooses", Rank::new(Phase::Chooses, 0))),
+            (5, Event("6th: serves", Rank::new(Phase::Serves, 0))),
             (5, Event("5th: arrives at place 1", arrives)),
             (3, Event("1st: earlier", Rank::new(Phase::Chooses, 2))),
-            (5, Event("4th: arrives at place 0", Rank::new(Phase::Arrives, 0).in_medium(0))),
-            (5, Event("2nd: happens", Rank::HAPPENS.in_medium(1))),
+            (5, Event("4th: arrives at place 0", Rank::new(Phase::Arrives, 0))),
+            (5, Event("2nd: happens", Rank::HAPPENS)),
             (5, Event("3rd: happens", Rank::HAPPENS)),
         ]);
         let mut order = Vec::new();
@@ -224,7 +213,7 @@ mod tests {
         let mut sorted = order.clone();
         sorted.sort_unstable_by_key(|&(_, name)| name);
         assert_eq!(order, sorted);
-        assert_eq!(order.iter().map(|&(at, _)| at).collect::<Vec<_>>(), [3, 5, 5, 5, 5, 5, 5, 5]);
+        assert_eq!(order.iter().map(|&(at, _)| at).collect::<Vec<_>>(), [3, 5, 5, 5, 5, 5, 5]);
     }
 
     #[test]

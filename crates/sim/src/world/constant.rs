@@ -4,7 +4,7 @@ use candor_causes::Cause;
 use candor_lat::Tap;
 
 use super::World;
-use super::event::Part;
+use super::event::Event;
 use crate::flight::{FlightId, Leg};
 use crate::host::{Gateway, HostKind, Settled};
 use crate::record::Observer;
@@ -27,7 +27,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         self.flights[id].taps.set(Tap::Decided, now);
         for copy in &decision.copies {
             let flight = self.fork(id, copy);
-            self.core.plan(self.core.now() + delay, Part::Emit(host, flight));
+            self.core.plan(self.core.now() + delay, Event::Emit(host, flight));
         }
         self.end_received(id, &decision, observer);
         self.hosts[host as usize].scratch = decision;

@@ -1,21 +1,18 @@
-//! What happens to senders and hosts, and its ranks.
+//! What happens in a world, and its ranks.
 
+use crate::can;
 use crate::event::{Phase, Rank, Ranked};
 use crate::flight::FlightId;
-use crate::media;
 
-/// What happens in a world.
-pub(super) type Event = media::Event<Part>;
-
-/// What happens outside the media. Indices are those of the world's vectors.
+/// What happens in a world. Indices are those of the world's vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum Event {
+    /// On the buses.
+    Can(can::Event),
     /// A sender may release its next frame; the number tells stale wake-ups apart.
     Wake(u32, u32),
     /// A one-at-a-time sender may have waited long enough for its frame.
     Timeout(u32),
-    /// A sender at a link releases its next frame.
-    LinkRelease(u32),
     /// The running piece of work of a host is done, unless it was preempted meanwhile.
     Done(u32, u32),
     /// The processor of a host chooses what to work on.
@@ -28,13 +25,13 @@ pub(super) enum Part {
     Packet(u32),
 }
 
-impl Ranked for Part {
+impl Ranked for Event {
     #[inline]
     fn rank(self) -> Rank {
         match self {
+            Self::Can(event) => event.rank(),
             Self::Wake(..)
             | Self::Timeout(..)
-            | Self::LinkRelease(..)
             | Self::Done(..)
             | Self::Emit(..)
             | Self::Disturb(..)
@@ -44,9 +41,9 @@ impl Ranked for Part {
     }
 }
 
-impl From<Part> for Event {
+impl From<can::Event> for Event {
     #[inline]
-    fn from(part: Part) -> Self {
-        Self::Part(part)
+    fn from(event: can::Event) -> Self {
+        Self::Can(event)
     }
 }

@@ -5,7 +5,7 @@ use candor_lat::Tap;
 use candor_time::Nanos;
 
 use super::World;
-use super::event::Part;
+use super::event::Event;
 use crate::flight::{FlightId, Leg};
 use crate::host::cpu::{HARD, LEVELS, Work};
 use crate::host::{Delivery, Gateway, HostKind, Interrupt, LinuxHost, Poller, Settled, Waiting};
@@ -63,7 +63,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let is_last = linux.fragments_left == 0;
         let taken = ethernet.spacing * u64::from(ethernet.fragments - 1);
         let next = if is_last { ethernet.every - taken } else { ethernet.spacing };
-        self.core.plan(now + next, Part::Packet(host));
+        self.core.plan(now + next, Event::Packet(host));
         self.interrupt(host, Interrupt::Ethernet(is_last));
     }
 
@@ -73,7 +73,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let Some(linux) = self.linux(host) else { return };
         let Some(&interference) = linux.model.interference.get(which as usize) else { return };
         let (next, duration) = Self::draw(&mut linux.random, interference);
-        self.core.plan(now + next, Part::Disturb(host, which));
+        self.core.plan(now + next, Event::Disturb(host, which));
         self.interrupt(host, Interrupt::Disturbance(duration));
     }
 
@@ -95,7 +95,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let now = self.core.now();
         let Some(linux) = self.linux(host) else { return };
         if !std::mem::replace(&mut linux.is_called, true) {
-            self.core.plan(now, Part::Dispatch(host));
+            self.core.plan(now, Event::Dispatch(host));
         }
     }
 
@@ -114,7 +114,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 if let Some((done, generation)) =
                     self.linux(host).and_then(|linux| linux.cpu.run(level, now))
                 {
-                    self.core.plan(done, Part::Done(host, generation));
+                    self.core.plan(done, Event::Done(host, generation));
                 }
                 return;
             }
@@ -438,7 +438,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     fn load(&mut self, host: u32, port: u32, controller: ControllerId) {
         let Some(buffers) = self.linux(host).map(|linux| linux.model.tx_buffers) else { return };
         loop {
-            let held = self.media.can.held(controller);
+            let held = self.can.held(controller);
             let port_ref = &mut self.hosts[host as usize].ports[port as usize];
             if held + port_ref.unacknowledged >= buffers {
                 return;

@@ -2,7 +2,6 @@
 
 mod constant;
 mod event;
-mod links;
 mod linux;
 mod outcomes;
 mod passing;
@@ -14,19 +13,17 @@ use candor_queue::Discipline;
 use candor_time::Nanos;
 use candor_wire::can::ErrorState;
 
-use crate::can::{BusConfig, BusId, BusStatistics, ControllerConfig, Queue};
+use crate::can::{BusConfig, BusId, BusStatistics, Can, ControllerConfig, Queue};
 use crate::event::{Core, Random, Time};
 use crate::flight::{FlightId, Flights, Leg};
 use crate::host::{Gateway, Host, HostKind, HostPort};
 use crate::instrument::{Instrument, Measuring};
-use crate::media::{Media, MediumId};
-use crate::medium::{ControllerId, Outcome};
+use crate::medium::{ControllerId, Medium, Outcome};
 use crate::model::{Interference, Model};
 use crate::node::PortNode;
 use crate::record::{Fate, Observer, Record};
 use crate::sender::{Drive, Sender, SenderConfig, Source};
-use event::{Event, Part};
-use links::Links;
+use event::Event;
 
 /// Which host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,14 +124,13 @@ mod stream {
 pub struct World<G, S: ?Sized = dyn Source> {
     core: Core<Event>,
     flights: Flights,
-    media: Media,
+    can: Can,
     /// Whom the controllers of buses serve.
     owners: Vec<Owner>,
     hosts: Vec<Host<G>>,
     senders: Vec<Sender<S>>,
     /// Nodes whose frames a program sends and receives ([`crate::port`]).
     port_nodes: Vec<PortNode>,
-    links: Links,
     /// Lent to each event, so that none allocates.
     outcomes: Vec<Outcome>,
     instrument: Option<Measuring>,
@@ -164,12 +160,11 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         Self {
             core: Core::new(seed),
             flights: Flights::default(),
-            media: Media::default(),
+            can: Can::default(),
             owners: Vec::new(),
             hosts: Vec::new(),
             senders: Vec::new(),
             port_nodes: Vec::new(),
-            links: Links::default(),
             outcomes: Vec::new(),
             instrument: None,
             identities: 0,
@@ -179,7 +174,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Adds a bus.
     pub fn add_bus(&mut self, config: BusConfig) -> BusId {
-        self.media.can.add_bus(&self.core, config)
+        self.can.add_bus(&self.core, config)
     }
 
     /// Adds a host with its gateway; connect it next.
@@ -292,7 +287,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// What happened on a bus up to [`World::now`].
     #[must_use]
     pub fn bus_statistics(&self, bus: BusId) -> BusStatistics {
-        self.media.can.statistics(bus, self.core.now())
+        self.can.statistics(bus, self.core.now())
     }
 
     /// How many frames on buses, and copies in hosts, are still on their way: none, after a run to the
@@ -311,20 +306,20 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// The error state of a sender's controller.
     #[must_use]
     pub fn sender_state(&self, sender: SenderId) -> ErrorState {
-        self.media.can.state(self.senders[sender.0 as usize].controller)
+        self.can.state(self.senders[sender.0 as usize].controller)
     }
 
     /// How often a sender's controller went bus-off.
     #[must_use]
     pub fn sender_bus_offs(&self, sender: SenderId) -> u64 {
-        self.media.can.bus_offs(self.senders[sender.0 as usize].controller)
+        self.can.bus_offs(self.senders[sender.0 as usize].controller)
     }
 
     /// How often the controller of a host on a bus went bus-off; 0 for a virtual interface.
     #[must_use]
     pub fn host_bus_offs(&self, host: HostId, port: Port) -> u64 {
         let port = &self.hosts[host.0 as usize].ports[port.0 as usize];
-        port.controller.map_or(0, |controller| self.media.can.bus_offs(controller))
+        port.controller.map_or(0, |controller| self.can.bus_offs(controller))
     }
 
     /// The time reached.
@@ -339,7 +334,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         owner: Owner,
         config: ControllerConfig,
     ) -> ControllerId {
-        let controller = self.media.can.add_controller(bus, config);
+        let controller = self.can.add_controller(bus, config);
         self.owners.push(owner);
         controller
     }
@@ -381,7 +376,6 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             state.next = state.source.as_mut().and_then(|source| source.next());
             self.plan_release(sender);
         }
-        self.plan_links();
         for host in 0..self.hosts.len() as u32 {
             self.plan_disturbances(host);
         }
@@ -390,44 +384,23 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// An event happens; time has reached it.
     #[inline(always)]
     fn happen(&mut self, event: Event, observer: &mut impl Observer) {
-        match self.media.happen(&mut self.core, event, &mut self.outcomes) {
-            Ok(medium) => self.follow(medium, observer),
-            Err(part) => self.take_part(part, observer),
-        }
-    }
-
-    /// What follows from an event of a medium.
-    #[inline(always)]
-    fn follow(&mut self, medium: MediumId, observer: &mut impl Observer) {
-        if medium == MediumId::Can {
-            self.follow_buses(observer);
-        } else if medium == MediumId::Ethernet {
-            self.follow_links(observer);
-        } else {
-            // Nobody in a world is at a medium that is not named here.
-            self.outcomes.clear();
-        }
-    }
-
-    /// Something happens to a sender or a host.
-    #[inline(always)]
-    fn take_part(&mut self, part: Part, observer: &mut impl Observer) {
-        match part {
-            Part::Wake(sender, generation) => self.wake(sender, generation, observer),
-            Part::Timeout(sender) => self.time_out(sender, observer),
-            Part::LinkRelease(sender) => self.release_on_link(sender, observer),
-            Part::Done(host, generation) => self.work_done(host, generation, observer),
-            Part::Dispatch(host) => self.dispatch(host),
-            Part::Emit(host, flight) => self.emit(host, flight, observer),
-            Part::Disturb(host, which) => self.disturb(host, which),
-            Part::Packet(host) => self.packet(host),
+        match event {
+            Event::Can(event) => {
+                self.can.happen(&mut self.core, event, &mut self.outcomes);
+                self.follow_buses(observer);
+            }
+            Event::Wake(sender, generation) => self.wake(sender, generation, observer),
+            Event::Timeout(sender) => self.time_out(sender, observer),
+            Event::Done(host, generation) => self.work_done(host, generation, observer),
+            Event::Dispatch(host) => self.dispatch(host),
+            Event::Emit(host, flight) => self.emit(host, flight, observer),
+            Event::Disturb(host, which) => self.disturb(host, which),
+            Event::Packet(host) => self.packet(host),
         }
     }
 
     fn is_over(&self) -> bool {
-        self.flights.len() == 0
-            && self.senders.iter().all(|sender| sender.next.is_none())
-            && self.links.is_over()
+        self.flights.len() == 0 && self.senders.iter().all(|sender| sender.next.is_none())
     }
 
     /// Whether something will still move by itself.
@@ -437,9 +410,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             (Some(_), Drive::OneAtATime { .. }) => true,
             _ => false,
         };
-        self.senders.iter().any(will_send)
-            || !self.links.is_over()
-            || self.media.can.is_recovering()
+        self.senders.iter().any(will_send) || self.can.is_recovering()
     }
 
     /// Ends what is still under way, wherever it is. Time ends when the last frame moved: waiting
@@ -451,7 +422,6 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         for flight in all {
             self.refuse(flight, Cause::Unfinished, observer);
         }
-        self.give_up_links(observer);
         self.core.end_at(self.moved_at);
     }
 
@@ -504,11 +474,11 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 true => linux.random.exponential(interference.every),
                 false => linux.random.nanos(Nanos::ZERO, interference.every),
             };
-            self.core.plan(self.core.now() + first, Part::Disturb(host, index as u32));
+            self.core.plan(self.core.now() + first, Event::Disturb(host, index as u32));
         }
         if let Some(ethernet) = linux.model.ethernet {
             let first = linux.random.nanos(Nanos::ZERO, ethernet.every);
-            self.core.plan(self.core.now() + first, Part::Packet(host));
+            self.core.plan(self.core.now() + first, Event::Packet(host));
         }
     }
 

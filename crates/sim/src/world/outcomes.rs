@@ -124,7 +124,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         *hearing.stamp.get_or_insert_with(|| match &mut self.instrument {
             None => now,
             Some(instrument) => match self.owners[from.0 as usize] {
-                Owner::Sender(_) => instrument.monitor(now, self.media.can.waiting(from) > 0),
+                Owner::Sender(_) => instrument.monitor(now, self.can.waiting(from) > 0),
                 Owner::Host(..) | Owner::Program { .. } | Owner::Listener => {
                     instrument.receive(now)
                 }
@@ -166,7 +166,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             Leg::Sent | Leg::Received { .. } => (Tap::SourceEnd, Fate::Delivered),
         };
         flight.taps.set(end, stamp.as_nanos());
-        let transmission = self.media.can.transmission(at, flight.length);
+        let transmission = self.can.transmission(at, flight.length);
         self.finish(id, fate, transmission.as_nanos(), observer);
     }
 
@@ -266,7 +266,7 @@ mod tests {
             move || Some(Release::new(Time::ZERO + Nanos::from_micros(times.next()?), frame));
         world.add_sender(bus, config, Box::new(source));
         for controller in world.hosts[0].ports.iter().filter_map(|port| port.controller) {
-            world.media.can.take_off(&mut world.core, controller);
+            world.can.take_off(&mut world.core, controller);
         }
         let mut causes = Causes::default();
         world.run(&mut causes);

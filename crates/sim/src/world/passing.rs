@@ -76,13 +76,13 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Whether a controller's bus does not carry this kind of frame.
     pub(super) fn is_unsupported(&self, controller: ControllerId, id: FlightId) -> bool {
         let flight = &self.flights[id];
-        self.media.can.carries(controller, &flight.frame, flight.length).is_err()
+        self.can.carries(controller, &flight.frame, flight.length).is_err()
     }
 
     /// Puts a frame into the transmit queue of a controller.
     pub(super) fn offer(&mut self, controller: ControllerId, id: FlightId) -> Result<(), Cause> {
         let Flight { frame, length, .. } = &self.flights[id];
         let offer = Offer { id: FrameId(id), frame, length: *length };
-        self.media.can.offer(&mut self.core, controller, offer)
+        self.can.offer(&mut self.core, controller, offer)
     }
 }

@@ -43,20 +43,20 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Whether a bus carries CAN FD.
     pub(crate) fn is_fd(&self, bus: BusId) -> bool {
-        self.media.can.config(bus).is_fd
+        self.can.config(bus).is_fd
     }
 
     /// Whether the transmit queue of a node has no room.
     pub(crate) fn is_queue_full(&self, node: u32) -> bool {
         let controller = self.port_nodes[node as usize].controller;
-        self.media.can.is_full(controller)
+        self.can.is_full(controller)
     }
 
     /// Puts a frame into the transmit queue of a node.
     pub(crate) fn transmit(&mut self, node: u32, frame: &Frame) -> Sent {
         let controller = self.port_nodes[node as usize].controller;
         let Owner::Program { sender, .. } = self.owner(controller) else { return Sent::Down };
-        let can = &self.media.can;
+        let can = &self.can;
         let length = wire_length(frame, Stuffing::Exact);
         if can.carries(controller, frame, length).is_err() {
             return Sent::Unsupported;
@@ -124,7 +124,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Tells the nodes of ports about new error states of their controllers.
     fn report_states(&mut self) {
         for node in &mut self.port_nodes {
-            let (can, controller) = (&self.media.can, node.controller);
+            let (can, controller) = (&self.can, node.controller);
             let (state, counters) = (can.state(controller), can.error_counters(controller));
             node.report(state, counters, self.core.now());
         }

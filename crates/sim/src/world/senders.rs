@@ -5,7 +5,7 @@ use candor_lat::{Tap, TapPath, Taps};
 use candor_time::Nanos;
 
 use super::World;
-use super::event::Part;
+use super::event::Event;
 use crate::can::Offer;
 use crate::flight::{Flight, Leg, wire_length};
 use crate::host::Gateway;
@@ -24,7 +24,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             Drive::Flood | Drive::Paced { .. } | Drive::OneAtATime { .. } => now,
         };
         state.generation = state.generation.wrapping_add(1);
-        self.core.plan(at, Part::Wake(sender, state.generation));
+        self.core.plan(at, Event::Wake(sender, state.generation));
     }
 
     pub(super) fn wake(&mut self, sender: u32, generation: u32, observer: &mut impl Observer) {
@@ -39,7 +39,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let state = &mut self.senders[sender as usize];
         let controller = state.controller;
         let Some(release) = state.next.take() else { return };
-        if state.drive == Drive::Flood && self.media.can.is_full(controller) {
+        if state.drive == Drive::Flood && self.can.is_full(controller) {
             state.next = Some(release);
             return;
         }
@@ -56,16 +56,16 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 state.awaited = Some(identity);
                 state.deadline = self.core.now() + timeout;
                 if !std::mem::replace(&mut state.has_timer, true) {
-                    self.core.plan(state.deadline, Part::Timeout(sender));
+                    self.core.plan(state.deadline, Event::Timeout(sender));
                 }
             }
             Drive::Timed | Drive::Flood => self.plan_release(sender),
             Drive::Paced { period_percent } => {
-                let duration = self.media.can.timing(controller).duration_ns(length);
+                let duration = self.can.timing(controller).duration_ns(length);
                 let period = duration * u64::from(period_percent) / 100;
                 state.generation = state.generation.wrapping_add(1);
                 if state.next.is_some() {
-                    let event = Part::Wake(sender, state.generation);
+                    let event = Event::Wake(sender, state.generation);
                     self.core.plan(self.core.now() + Nanos::from_nanos(period), event);
                 }
             }
@@ -82,7 +82,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             leg: Leg::Sent,
         });
         let offer = Offer { id: FrameId(flight), frame: &release.frame, length };
-        match self.media.can.offer(&mut self.core, controller, offer) {
+        match self.can.offer(&mut self.core, controller, offer) {
             Ok(()) => {}
             Err(Cause::QueueFull) => self.refuse(flight, Cause::SenderQueueFull, observer),
             Err(cause) => self.refuse(flight, cause, observer),
@@ -102,7 +102,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let at = self.core.now() + state.random.nanos(shortest, longest);
         if state.next.is_some() {
             state.generation = state.generation.wrapping_add(1);
-            self.core.plan(at, Part::Wake(sender, state.generation));
+            self.core.plan(at, Event::Wake(sender, state.generation));
         }
     }
 
@@ -116,7 +116,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         if state.deadline > self.core.now() {
             // Frames arrived meanwhile: the timer is that of a later one.
             state.has_timer = true;
-            self.core.plan(state.deadline, Part::Timeout(sender));
+            self.core.plan(state.deadline, Event::Timeout(sender));
         } else {
             state.awaited = None;
             self.release(sender, observer);

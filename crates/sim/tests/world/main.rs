@@ -2,7 +2,6 @@
 
 mod buses;
 mod hosts;
-mod links;
 #[path = "../scene/mod.rs"]
 mod scene;
 mod senders;
