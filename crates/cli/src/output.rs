@@ -116,6 +116,24 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
         .collect()
 }
 
+/// Both parts of `LEFT=RIGHT`, neither of them empty.
+pub(crate) fn pair(text: &str) -> Option<(String, String)> {
+    let (left, right) = text.split_once('=')?;
+    let is_whole = !left.is_empty() && !right.is_empty();
+    is_whole.then(|| (left.to_owned(), right.to_owned()))
+}
+
+/// Each of the items once, where it comes first.
+pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+    }
+    distinct
+}
+
 /// A word for a shell.
 pub(crate) fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/=:,+@%".contains(c);

@@ -168,7 +168,7 @@ impl Load {
         if !over.is_empty() {
             self.out.flush()?;
         }
-        Ok(if self.out.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        Ok(self.out.flow())
     }
 
     fn finish(mut self, top: usize) -> Result<(), String> {

@@ -2,7 +2,6 @@
 //!
 //! `candor help json lab claims` describes what `--json` prints.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use candor_diagnostics::{by_count, counted, part_of};
@@ -24,7 +23,7 @@ use super::run::{Run, Running, execute, finish, run_and_show};
 use super::selection::{Selection, load};
 use crate::Answer;
 use crate::json;
-use crate::output::{print, table, thousands};
+use crate::output::{distinct, print, table, thousands};
 
 #[derive(Args)]
 pub(crate) struct Claims {
@@ -352,17 +351,13 @@ impl Counts {
     fn of_all<'a>(judged: impl Iterator<Item = &'a Judged<'a>>) -> Self {
         let mut counts = Self::default();
         for judged in judged {
-            counts.add(judged.verdict.agreement);
+            counts.0[Self::place(judged.verdict.agreement)] += 1;
         }
         counts
     }
 
     fn place(agreement: Agreement) -> usize {
         Agreement::ALL.iter().position(|&other| other == agreement).unwrap_or(0)
-    }
-
-    fn add(&mut self, agreement: Agreement) {
-        self.0[Self::place(agreement)] += 1;
     }
 
     pub(crate) fn count(&self, agreement: Agreement) -> usize {
@@ -376,16 +371,9 @@ impl Counts {
 
 /// The counts of each id, in the order in which the ids come first.
 fn by_group<'a>(judged: &'a [Judged<'_>]) -> Vec<(&'a str, Counts)> {
-    let mut ids: Vec<&str> = Vec::new();
-    let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
-    for judged in judged {
-        let id = judged.claim.id.as_str();
-        if !ids.contains(&id) {
-            ids.push(id);
-        }
-        counts.entry(id).or_default().add(judged.verdict.agreement);
-    }
-    ids.into_iter().map(|id| (id, counts.get(id).copied().unwrap_or_default())).collect()
+    let ids = distinct(judged.iter().map(|it| it.claim.id.as_str()));
+    let counts = |id| Counts::of_all(judged.iter().filter(|it| it.claim.id == id));
+    ids.into_iter().map(|id| (id, counts(id))).collect()
 }
 
 fn group_table(judged: &[Judged<'_>]) -> (Vec<String>, Vec<Vec<String>>) {
@@ -419,10 +407,7 @@ fn verdicts(
     value_head: &str,
 ) -> (Vec<String>, Vec<Vec<String>>) {
     let names = beside.iter().map(|(name, _)| (*name).to_owned());
-    let mut things: Vec<&str> = Vec::new();
-    for judged in judged {
-        things.extend(judged.claim.each.as_deref().filter(|each| !things.contains(each)));
-    }
+    let things = distinct(judged.iter().filter_map(|it| it.claim.each.as_deref()));
     if things.is_empty() {
         return verdicts_alone(judged, beside, value_head);
     }

@@ -24,9 +24,10 @@ use candor_tte_live::analyzer::{Heard, listen};
 use candor_tte_live::join::Key;
 use clap::Args;
 
-use super::live::{self, Csv, Ending, Kind};
+use super::live::{self, Ending, Kind};
 use crate::Answer;
 use crate::bus::live::{Out, catch_signals};
+use crate::csv::{Csv, cell};
 use crate::output::{duration_or_dash, interval_line, thousands};
 use crate::overwrite::Overwriting;
 use crate::result::{self, Aim, Saving, stopped};
@@ -393,14 +394,14 @@ fn note(
 ) {
     recent.extend(fate.latency_ns());
     let Some(csv) = csv else { return };
-    let latency = fate.latency_ns().map(|it| it.to_string()).unwrap_or_default();
     let Key { run, sequence, stream } = fate.key;
     let written = csv.line(format_args!(
-        "{},{run},{sequence},{},{},{},{latency}",
+        "{},{run},{sequence},{},{},{},{}",
         network.flows[usize::from(stream)].name,
         fate.outcome,
-        live::cell(fate.before_ns),
-        live::cell(fate.behind_ns),
+        cell(fate.before_ns),
+        cell(fate.behind_ns),
+        cell(fate.latency_ns()),
     ));
     if failure.is_ok() {
         *failure = written;

@@ -17,9 +17,10 @@ use candor_tte_live::generator::{Advance, Cycles, Generated, Generator, News};
 use candor_tte_live::synchronisation::{Change, Heard, Synchronisation};
 use clap::Args;
 
-use super::live::{self, Checking, Csv, Ending, Kind, Spinning, cell};
+use super::live::{self, Checking, Ending, Kind, Spinning};
 use crate::Answer;
 use crate::bus::live::catch_signals;
+use crate::csv::{Csv, cell};
 use crate::output::{duration, thousands};
 use crate::overwrite::Overwriting;
 use crate::ping::RealTimeArgs;
