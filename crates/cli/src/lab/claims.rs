@@ -286,7 +286,7 @@ fn text(
     let cut = |row: &Vec<String>| row[..row.len() - 1].to_vec();
     let head = aligned(cut(&head));
     let rows: Vec<_> = rows.iter().map(cut).collect();
-    format!("{}{maxima}\n{}", plain(&head, &rows), plain(&aligned(group_head), &group_rows))
+    format!("{}{maxima}\n{}", table(&head, &rows), table(&aligned(group_head), &group_rows))
 }
 
 /// On standard error: how many hold, and why there is no value of others.
@@ -320,10 +320,6 @@ fn tell(judged: &[Judged<'_>], results: &[ResultFile]) {
         0 => {}
         more => say!("{} in all have no value", counted(more + MOST_REASONS, "claim")),
     }
-}
-
-fn plain(head: &[String], rows: &[Vec<String>]) -> String {
-    table(&head.iter().map(String::as_str).collect::<Vec<_>>(), rows)
 }
 
 fn markdown(head: &[String], rows: &[Vec<String>]) -> String {
