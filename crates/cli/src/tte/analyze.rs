@@ -275,7 +275,7 @@ impl View<'_> {
         };
         self.out.write(&text)?;
         self.out.flush()?;
-        for (count, what) in [
+        live::say_counts(&[
             (self.analysis.strangers, "frames of other programs or protocols"),
             (
                 self.analysis.unstamped,
@@ -285,11 +285,7 @@ impl View<'_> {
                 unheard,
                 "frames found no room in a socket, and count as lost; use a longer cycle, or shorter frames",
             ),
-        ] {
-            if count > 0 {
-                say!("{}: {what}", thousands(count));
-            }
-        }
+        ]);
         self.args.saving.save(self.args.overwriting, &results)?;
         let totals = self.analysis.totals();
         Ok(totals.lost == 0 && totals.received > 0)

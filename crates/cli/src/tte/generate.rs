@@ -311,16 +311,12 @@ impl<'a> Follower<'a> {
         if let Some(synchronisation) = &generated.synchronisation {
             self.say_pcfs(synchronisation);
         }
-        for (count, what) in [
+        live::say_counts(&[
             (unsynchronised, "frames were sent while not synchronised"),
             (withheld, "frames were withheld, since it was not synchronised any more"),
             (missed, "frames were not sent: the thread was stopped for more than a cycle"),
             (refused, "frames were not sent: the interface had no room, or its cable is unplugged"),
-        ] {
-            if count > 0 {
-                say!("{}: {what}", thousands(count));
-            }
-        }
+        ]);
         Ok(sent > 0 && unsynchronised + withheld + missed + refused == 0)
     }
 

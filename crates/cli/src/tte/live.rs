@@ -14,6 +14,7 @@ use clap::Args;
 
 use super::model;
 use crate::color;
+use crate::output::thousands;
 
 /// Bytes of the receive buffers.
 const RECEIVE_BUFFER: u32 = 8 << 20;
@@ -161,6 +162,13 @@ pub(super) fn check_pcf_id(network: &Network, path: &Path, id: u16) -> Result<()
             path.display(),
             flow.name
         )),
+    }
+}
+
+/// Says what of these there was.
+pub(super) fn say_counts(counts: &[(u64, &str)]) {
+    for (count, what) in counts.iter().filter(|(count, _)| *count > 0) {
+        say!("{}: {what}", thousands(*count));
     }
 }
 

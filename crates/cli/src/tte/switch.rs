@@ -212,17 +212,13 @@ fn summary(name: &str, tally: &Tally, is_real_time: bool) {
     for (cause, count) in &tally.dropped {
         say!("dropped {}: {} ({})", thousands(*count), cause.name(), cause.meaning());
     }
-    for (count, what) in [
+    live::say_counts(&[
         (
             tally.pcfs_missed,
             "protocol control frames were not sent: the thread was stopped too long, or the interface had no room",
         ),
         (tally.unheard, "frames found no room in a socket: the thread was stopped too long"),
-    ] {
-        if count > 0 {
-            say!("{}: {what}", thousands(count));
-        }
-    }
+    ]);
     let (count, longest) = tally.stops;
     if count > 0 {
         say!(
