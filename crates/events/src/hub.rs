@@ -4,14 +4,14 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 use candor_signals::{Database, Fit, Message};
-use candor_wire::can::frame::{ERR_FLAG, RTR_FLAG};
+use candor_wire::can::frame::{ERR_FLAG, RTR_FLAG, id_word};
 use candor_wire::can::{Frame, Kind as FrameKind};
 
 use crate::bell::Bell;
 use crate::binary::Encoding;
 use crate::log::{Framing, Log, Mark};
 use crate::pattern::{Matcher, Pattern};
-use crate::topic::{Kind, Topic, TopicId, word};
+use crate::topic::{Kind, Topic, TopicId};
 use crate::{afb, binary, sse};
 
 /// Events that a log holds at most, and their bytes: some seconds of a full bus.
@@ -413,11 +413,11 @@ impl Hub {
         {
             remove_place(&mut self.gone, &topic.name, id);
             // Who subscribed to it by its name still does: patterns look at nothing else that may change.
-            let before = word(old.id());
+            let before = id_word(old.id());
             (old.kind, old.is_gone) = (topic.kind, false);
             // Two identifiers, one of 11 bits and one of 29, may have the same name.
-            if old.is_raw() && word(old.id()) != before {
-                self.raw_topics.entry(word(old.id())).or_default().push(id);
+            if old.is_raw() && id_word(old.id()) != before {
+                self.raw_topics.entry(id_word(old.id())).or_default().push(id);
             }
             return id;
         }
@@ -425,7 +425,7 @@ impl Hub {
         topic.number = self.next_number;
         self.next_number = self.next_number.saturating_add(1);
         match topic.is_raw() {
-            true => self.raw_topics.entry(word(topic.id())).or_default().push(id),
+            true => self.raw_topics.entry(id_word(topic.id())).or_default().push(id),
             false => self.signals.push(id),
         }
         for open in &mut self.open {
@@ -452,7 +452,7 @@ impl Hub {
         self.next_number = number.checked_add(1)?;
         self.changes += 1;
         let old = self.topics.get(id.0 as usize)?;
-        let (old_word, old_bus) = (word(old.id()), old.bus);
+        let (old_word, old_bus) = (id_word(old.id()), old.bus);
         self.unknown.next_ordinal = self.unknown.next_ordinal.max(old.created + old.offset);
         remove_place(&mut self.gone, &old.name, id);
         for word in [old_word, old_word | RTR_FLAG] {
@@ -466,7 +466,7 @@ impl Hub {
         }
         (topic.number, topic.created, topic.first) = (number, old.created, old.created);
         topic.offset = self.unknown.next_ordinal - old.created;
-        self.raw_topics.entry(word(topic.id())).or_default().push(id);
+        self.raw_topics.entry(id_word(topic.id())).or_default().push(id);
         for open in &mut self.open {
             let taking = open.taking(&mut topic);
             if let Some(listeners) = open.listeners.get_mut(id.0 as usize) {
@@ -509,7 +509,7 @@ impl Hub {
         match matcher.pattern() {
             Pattern::Name(_) => self.signals.iter().copied().filter(is_taken).collect(),
             Pattern::Id(id) => {
-                let topics = self.raw_topics.get(&word(*id)).into_iter().flatten();
+                let topics = self.raw_topics.get(&id_word(*id)).into_iter().flatten();
                 let mut taken: Vec<_> = topics.copied().filter(is_taken).collect();
                 taken.sort_unstable();
                 taken.dedup();
@@ -803,7 +803,7 @@ impl Hub {
     #[must_use]
     pub fn newest_frame(&self, id: TopicId) -> Option<(u64, &Frame)> {
         let topic = self.topic(id).filter(|topic| topic.is_raw())?;
-        let word = word(topic.id());
+        let word = id_word(topic.id());
         // Remote frames have topics of their own.
         let keys = [word, word | RTR_FLAG].into_iter();
         let mut keys = keys.filter_map(|word| self.keys.get(&(topic.bus, word)));

@@ -1,10 +1,10 @@
 //! [`Pattern`]: which topics are wanted.
 
 use candor_wire::can::Id;
-use candor_wire::can::frame::group_number;
+use candor_wire::can::frame::{group_number, id_word};
 use wildmatch::WildMatch;
 
-use crate::topic::{Topic, word};
+use crate::topic::Topic;
 
 /// Which topics are wanted.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ impl Matcher {
                 };
                 self.glob.as_ref().map_or(name == pattern, |glob| glob.matches(name))
             }
-            Pattern::Id(id) => topic.is_raw() && word(topic.id()) == word(*id),
+            Pattern::Id(id) => topic.is_raw() && id_word(topic.id()) == id_word(*id),
             Pattern::Group(group) => topic.is_raw() && group_number(topic.id()) == Some(*group),
             Pattern::Raw => topic.is_raw(),
         }

@@ -8,6 +8,7 @@ use candor_events::binary::{self, Encoding};
 use candor_events::{Format, Hub, Kind, Pattern, Topic, TopicId};
 use candor_linux::clock;
 use candor_time::Monotonic;
+use candor_wire::can::frame::{EFF_MASK, id_word};
 use candor_wire::can::{Frame, Id};
 use serde_json::{Map, Value, json};
 
@@ -211,10 +212,7 @@ pub(crate) fn subscribe(
 
 /// An identifier as a number, and whether it is an extended one.
 fn number(id: Id) -> (u32, bool) {
-    match id {
-        Id::Standard(id) => (u32::from(id.as_raw()), false),
-        Id::Extended(id) => (id.as_raw(), true),
-    }
+    (id_word(id) & EFF_MASK, matches!(id, Id::Extended(_)))
 }
 
 /// A signal, or an identifier that was seen.
