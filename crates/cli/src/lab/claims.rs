@@ -391,8 +391,10 @@ fn group_table(judged: &[Judged<'_>]) -> (Vec<String>, Vec<Vec<String>>) {
     (head, rows)
 }
 
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
+/// The head of a table of claims, with the alternatives and the notes behind.
+fn head_of(start: Vec<&str>, beside: &[Beside<'_>]) -> Vec<String> {
+    let all = start.into_iter().chain(beside.iter().map(|(name, _)| *name)).chain(["note"]);
+    all.map(str::to_owned).collect()
 }
 
 /// Head and rows of a table. Claims that are made of each of several things share a row: a column per
@@ -402,7 +404,6 @@ fn verdicts(
     beside: &[Beside<'_>],
     value_head: &str,
 ) -> (Vec<String>, Vec<Vec<String>>) {
-    let names = beside.iter().map(|(name, _)| (*name).to_owned());
     let things = distinct(judged.iter().filter_map(|it| it.claim.each.as_deref()));
     if things.is_empty() {
         return verdicts_alone(judged, beside, value_head);
@@ -410,13 +411,8 @@ fn verdicts(
     // One that is made of nothing in particular has a column of its own.
     let is_alone = judged.iter().any(|it| it.claim.each.is_none());
     let alone = is_alone.then_some(value_head).into_iter().collect::<Vec<_>>();
-    let start = words(&["id", "claim", "published", "agreement is"]);
-    let head: Vec<_> = [start, words(&alone), words(&things)]
-        .concat()
-        .into_iter()
-        .chain(names)
-        .chain(words(&["note"]))
-        .collect();
+    let start = ["id", "claim", "published", "agreement is"];
+    let head = head_of([&start, &alone[..], &things].concat(), beside);
     // Claims that share a row stand side by side.
     let share = |a: &Judged<'_>, b: &Judged<'_>| {
         let of = |it: &Judged<'_>| (it.claim.id.clone(), it.claim.says.clone(), it.claim.bounds());
@@ -467,12 +463,8 @@ fn verdicts_alone(
         let beside = beside.iter().map(|(_, all)| cell_of_all(all.get(number..=number)));
         start.into_iter().chain(beside).chain([claim.note.clone()]).collect()
     };
-    let head = words(&["id", "claim", "published", value_head, "agreement is", "agrees"]);
-    let head = head
-        .into_iter()
-        .chain(beside.iter().map(|(name, _)| (*name).to_owned()))
-        .chain(words(&["note"]))
-        .collect();
+    let start = vec!["id", "claim", "published", value_head, "agreement is", "agrees"];
+    let head = head_of(start, beside);
     (head, judged.iter().enumerate().map(row).collect())
 }
 

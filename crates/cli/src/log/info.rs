@@ -8,6 +8,8 @@ use candor_recording::{
     BusStatistics, IdStatistics, InterfaceIndex, LinkStatistics, PeriodStatistics, Recording,
     Statistics, Stream,
 };
+use candor_wire::can::frame::id_word;
+use candor_wire::can::notation::Identifier;
 use candor_wire::can::{Bitrate, Id, Timing};
 use clap::Args;
 
@@ -262,10 +264,7 @@ fn with_periods<T>(table: Table<T>, period: impl Fn(&T) -> &PeriodStatistics) ->
 
 /// As candump writes it: 3 digits standard, 8 extended.
 pub(crate) fn hex(id: Id) -> String {
-    match id {
-        Id::Standard(id) => format!("{:03X}", id.as_raw()),
-        Id::Extended(id) => format!("{:08X}", id.as_raw()),
-    }
+    Identifier(id_word(id)).to_string()
 }
 
 /// Microseconds if that is exact, else nanoseconds.
