@@ -58,16 +58,13 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
     } else {
         ""
     };
+    let file = arguments.selection.file.display();
     if campaign.claims.is_empty() {
-        return Err(format!(
-            "{} has no claims{is_of_others}; add them under [[claim]]",
-            arguments.selection.file.display()
-        ));
+        return Err(format!("{file} has no claims{is_of_others}; add them under [[claim]]"));
     }
     if let Some(glob) = &arguments.claim {
         campaign.claims.retain(|claim| glob::matches(glob, &claim.id));
         if campaign.claims.is_empty() {
-            let file = arguments.selection.file.display();
             return Err(format!("{file}: no claim has an id that matches `{glob}`{is_of_others}"));
         }
     }
@@ -75,7 +72,6 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
         // Claims about experiments that were not selected have nothing to say here.
         campaign.claims.retain(|claim| claim.is_within(&campaign.experiments));
         if campaign.claims.is_empty() {
-            let file = arguments.selection.file.display();
             return Err(format!(
                 "{file}: no claim is about the selected experiments alone; select more with --only"
             ));
