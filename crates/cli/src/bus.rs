@@ -16,7 +16,7 @@ mod replay;
 mod send;
 mod sending;
 
-pub(crate) use live::database;
+pub(crate) use live::view;
 
 use clap::Subcommand;
 

@@ -79,32 +79,27 @@ impl FileKind {
     }
 
     fn advice(self, path: &str) -> String {
-        match self {
-            Self::Rules => format!("this is a rule file; `candor route check {path}` checks it"),
-            Self::Experiment => {
-                format!("this is an experiment file; `candor lab run {path}` runs it")
+        let (what, command, does) = match self {
+            Self::Rules => ("a rule file", "route check", "checks it"),
+            Self::Experiment => ("an experiment file", "lab run", "runs it"),
+            Self::Network => ("a network file", "network show", "shows it"),
+            Self::TimeTriggered => {
+                ("a network file of time-triggered Ethernet", "tte check", "checks it")
             }
-            Self::Network => {
-                format!("this is a network file; `candor network show {path}` shows it")
-            }
-            Self::TimeTriggered => format!(
-                "this is a network file of time-triggered Ethernet; `candor tte check {path}` checks it"
-            ),
-            Self::Signals => format!(
-                "this is a file of the signal service; `candor signals check {path}` checks it"
-            ),
-            Self::Dbc => format!(
-                "this is a DBC file; use it with a recording: `candor log decode LOG --dbc {path}`"
-            ),
-            Self::Recording => {
-                format!("this is a recording; `candor log info {path}` shows its contents")
+            Self::Signals => ("a file of the signal service", "signals check", "checks it"),
+            Self::Recording => ("a recording", "log info", "shows its contents"),
+            Self::Dbc => {
+                return format!(
+                    "this is a DBC file; use it with a recording: `candor log decode LOG --dbc {path}`"
+                );
             }
             Self::Result => {
-                "this is the result of an experiment; use its folder with `candor lab show` or \
-                 `candor lab report`"
-                    .into()
+                return "this is the result of an experiment; use its folder with `candor lab show` or \
+                        `candor lab report`"
+                    .into();
             }
-        }
+        };
+        format!("this is {what}; `candor {command} {path}` {does}")
     }
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::Answer;
 use crate::json::{self, Present, objects};
-use crate::output::{duration, note_unusual, print, table};
+use crate::output::{Table, duration, note_unusual, print};
 
 /// Frames are written as candump and cansend do: 123#DEADBEEF (standard identifier), 12345678#
 /// (extended, 8 digits), 123#R2 (remote), 123##1AABB (CAN FD with flags 1 = bit rate switch).
@@ -86,20 +86,14 @@ fn describe(frame: &Frame, timing: Timing) -> Result<OnWire, bits::NotOnTheWire>
 }
 
 fn overview(lines: &[OnWire]) -> String {
-    let rows: Vec<_> = lines
-        .iter()
-        .map(|line| {
-            vec![
-                line.frame.to_string(),
-                line.exact.total().to_string(),
-                line.exact.stuff_bits.to_string(),
-                line.worst.total().to_string(),
-                duration(line.timing.duration_ns(line.exact) as f64),
-                duration(line.timing.duration_ns(line.worst) as f64),
-            ]
-        })
-        .collect();
-    table(&["frame", ">bits", ">of which stuff", ">at worst", ">duration", ">at worst"], &rows)
+    Table::of(lines)
+        .column("frame", |it| it.frame.to_string())
+        .column(">bits", |it| it.exact.total().to_string())
+        .column(">of which stuff", |it| it.exact.stuff_bits.to_string())
+        .column(">at worst", |it| it.worst.total().to_string())
+        .column(">duration", |it| duration(it.timing.duration_ns(it.exact) as f64))
+        .column(">at worst", |it| duration(it.timing.duration_ns(it.worst) as f64))
+        .text()
 }
 
 /// The frame bit by bit: fields side by side, stuff bits in brackets.

@@ -10,6 +10,7 @@ mod info;
 pub(crate) mod json;
 mod merge;
 
+use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
 
@@ -23,10 +24,10 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Answer;
-use crate::can_udp::CanUdpArgs;
 use crate::file_kind::FileKind;
-use crate::output::unwritable;
+use crate::output::{distinct, unwritable};
 use crate::overwrite::{Overwriting, refusal};
+use crate::reading::ReadingArgs;
 
 /// Examine, convert, cut, merge and compare recordings of CAN and Ethernet traffic
 #[derive(Subcommand)]
@@ -121,22 +122,8 @@ pub(crate) struct InputArgs {
     /// The format to read; default: detected from the contents
     #[arg(long, value_name = "FORMAT", value_parser = read_formats())]
     from: Option<&'static Format>,
-    /// Skip malformed records and report how many there were
-    #[arg(long)]
-    skip_malformed: bool,
     #[command(flatten)]
-    can_udp: CanUdpArgs,
-}
-
-/// Each of the items once, where it comes first.
-fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
-    let mut distinct = Vec::new();
-    for item in items {
-        if !distinct.contains(&item) {
-            distinct.push(item);
-        }
-    }
-    distinct
+    reading: ReadingArgs,
 }
 
 /// The names of formats as values of an argument.
@@ -294,9 +281,7 @@ fn copy_records(
 
 impl InputArgs {
     pub(crate) fn open(&self, file: &Path) -> Result<Recording, String> {
-        let recording = candor_recording::open(file, self.from)
-            .map_err(|error| FileKind::Recording.mix_up(file).unwrap_or_else(|| explain(error)))?;
-        Ok(recording.skip_malformed(self.skip_malformed).can_udp(self.can_udp.can_udp))
+        self.reading.open(file, self.from)
     }
 }
 
@@ -322,6 +307,10 @@ impl From<io::Error> for Stop {
             _ => Self::Error(unwritable(&error)),
         }
     }
+}
+
+fn unshown(error: impl Display) -> Stop {
+    Stop::Error(format!("a frame cannot be shown: {error}"))
 }
 
 fn explain(error: RecordingError) -> String {

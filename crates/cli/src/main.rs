@@ -9,8 +9,8 @@
 #[cfg(not(feature = "lab"))]
 mod absent;
 mod bus;
-mod can_udp;
 mod color;
+mod csv;
 #[cfg(feature = "lab")]
 mod demo;
 mod doctor;
@@ -30,6 +30,7 @@ mod overwrite;
 mod ping;
 #[cfg(feature = "lab")]
 mod progress;
+mod reading;
 mod result;
 mod route;
 mod signals;

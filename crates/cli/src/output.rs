@@ -90,7 +90,8 @@ pub(crate) fn thousands(number: u64) -> String {
 
 /// Rows as an aligned table with a line under the head. Columns whose name begins with `>` are
 /// aligned to the right.
-pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(head: &[impl AsRef<str>], rows: &[Vec<String>]) -> String {
+    let head: Vec<_> = head.iter().map(AsRef::as_ref).collect();
     let rows: Vec<Vec<_>> =
         rows.iter().map(|row| row.iter().map(|cell| visible(cell)).collect()).collect();
     let is_right: Vec<_> = head.iter().map(|name| name.starts_with('>')).collect();
@@ -114,6 +115,66 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
         .chain(std::iter::once(line(&rule)))
         .chain(rows.iter().map(|row| line(row)))
         .collect()
+}
+
+/// A table with a row for each item.
+pub(crate) struct Table<T> {
+    items: Vec<T>,
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl<T> Table<T> {
+    pub(crate) fn of(items: impl IntoIterator<Item = T>) -> Self {
+        let items: Vec<_> = items.into_iter().collect();
+        Self { rows: vec![Vec::new(); items.len()], items, head: Vec::new() }
+    }
+
+    /// Adds a column: its head, as [`table`] has it, and what it has of an item.
+    pub(crate) fn column(self, head: impl Into<String>, cell: impl Fn(&T) -> String) -> Self {
+        self.column_if(true, head, cell)
+    }
+
+    /// The same if it is wanted.
+    pub(crate) fn column_if(
+        mut self,
+        is_wanted: bool,
+        head: impl Into<String>,
+        cell: impl Fn(&T) -> String,
+    ) -> Self {
+        if is_wanted {
+            self.head.push(head.into());
+            self.rows.iter_mut().zip(&self.items).for_each(|(row, item)| row.push(cell(item)));
+        }
+        self
+    }
+
+    pub(crate) fn text(self) -> String {
+        table(&self.head, &self.rows)
+    }
+
+    /// The head, and then the rows.
+    pub(crate) fn lines(self) -> Vec<Vec<String>> {
+        [vec![self.head], self.rows].concat()
+    }
+}
+
+/// Both parts of `LEFT=RIGHT`, neither of them empty.
+pub(crate) fn pair(text: &str) -> Option<(String, String)> {
+    let (left, right) = text.split_once('=')?;
+    let is_whole = !left.is_empty() && !right.is_empty();
+    is_whole.then(|| (left.to_owned(), right.to_owned()))
+}
+
+/// Each of the items once, where it comes first.
+pub(crate) fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+    }
+    distinct
 }
 
 /// A word for a shell.

@@ -226,14 +226,13 @@ fn latencies(result: &ResultFile) -> String {
         Some(label.chain(candor_lat::figures::FIGURES.iter().map(figure)).collect())
     };
     let rows: Vec<Vec<String>> = Metric::ALL.into_iter().filter_map(row).collect();
-    let figures = candor_lat::figures::FIGURES.map(|name| format!(">{name}"));
-    let head = ["latency", ">count"].into_iter().chain(figures.iter().map(String::as_str));
+    let names = candor_lat::figures::FIGURES.map(|name| format!(">{name}"));
+    let head: Vec<_> = ["latency", ">count"].map(str::to_owned).into_iter().chain(names).collect();
     if rows.is_empty() {
-        String::new()
-    } else {
-        let head = table(&head.collect::<Vec<_>>(), &rows);
-        format!("\n{head}max: the largest of so many, and no bound: of more, one may take longer\n")
+        return String::new();
     }
+    let rows = table(&head, &rows);
+    format!("\n{rows}max: the largest of so many, and no bound: of more, one may take longer\n")
 }
 
 /// The sections of a result that are shown everywhere.
@@ -274,7 +273,7 @@ pub(crate) fn rows_text(columns: &[Column], rows: &[Row]) -> String {
             }
         }
     }
-    table(&head.iter().map(String::as_str).collect::<Vec<_>>(), &cells)
+    table(&head, &cells)
 }
 
 fn figures<'a>(row: &'a Row, column: &Column) -> Option<&'a Figures> {

@@ -17,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Answer;
 use crate::json::{line, lines};
-use crate::output::{print, table};
+use crate::output::{Table, print};
 use crate::progress::{catch_interrupt, is_interrupted};
 
 /// Download and list Linux kernels for virtual machines, and manage the cache
@@ -163,41 +163,31 @@ fn list(arguments: &Kernels) -> Answer {
 fn overview(available: &[Available], cached: &[Cached]) -> String {
     let mut out = String::new();
     if !available.is_empty() {
-        let rows: Vec<_> = available
-            .iter()
-            .map(|available| {
-                vec![
-                    available.spec().to_string(),
-                    available.release.clone(),
-                    available.version.clone(),
-                    available.suite.clone(),
-                    megabytes(available.size),
-                ]
-            })
-            .collect();
-        let head = ["available", "release", "package version", "suite", ">download"];
-        out.push_str(&table(&head, &rows));
+        out.push_str(
+            &Table::of(available)
+                .column("available", |it| it.spec().to_string())
+                .column("release", |it| it.release.clone())
+                .column("package version", |it| it.version.clone())
+                .column("suite", |it| it.suite.clone())
+                .column(">download", |it| megabytes(it.size))
+                .text(),
+        );
         out.push('\n');
     }
-    let rows: Vec<_> = cached
-        .iter()
-        .map(|cached| {
-            let (release, package) = match &cached.kernel {
-                Ok(kernel) => (
-                    kernel.release.clone(),
-                    kernel.package.clone().unwrap_or_else(|| "own build".into()),
-                ),
-                Err(_) => ("damaged".into(), "-".into()),
-            };
-            vec![cached.name.clone(), release, megabytes(cached.size), package]
-        })
-        .collect();
-    if rows.is_empty() {
-        out.push_str("no kernel is in the cache; download one with `candor vm fetch 6.12`\n");
-    } else {
-        out.push_str(&table(&["cached", "release", ">size", "package"], &rows));
+    if cached.is_empty() {
+        return out + "no kernel is in the cache; download one with `candor vm fetch 6.12`\n";
     }
-    out
+    out + &Table::of(cached)
+        .column("cached", |it| it.name.clone())
+        .column("release", |it| {
+            it.kernel.as_ref().map_or("damaged".into(), |kernel| kernel.release.clone())
+        })
+        .column(">size", |it| megabytes(it.size))
+        .column("package", |it| match &it.kernel {
+            Ok(kernel) => kernel.package.clone().unwrap_or_else(|| "own build".into()),
+            Err(_) => "-".into(),
+        })
+        .text()
 }
 
 fn megabytes(bytes: u64) -> String {

@@ -12,6 +12,7 @@
 
 use std::io::Write as _;
 
+use candor_wire::can::frame::{EFF_MASK, id_word};
 use candor_wire::can::{ExtendedId, Frame, Id, StandardId};
 use serde_json::{Map, Value};
 
@@ -231,10 +232,7 @@ fn id_of(number: u64) -> Option<Id> {
 
 /// The number of an identifier.
 pub(crate) fn id_number(id: Id) -> u32 {
-    match id {
-        Id::Standard(id) => id.as_raw().into(),
-        Id::Extended(id) => id.as_raw(),
-    }
+    id_word(id) & EFF_MASK
 }
 
 fn filter(value: &Value) -> Result<Filter, String> {

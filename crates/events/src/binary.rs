@@ -203,23 +203,11 @@ pub(crate) fn begin_batch(encoding: Encoding, messages: usize, out: &mut Vec<u8>
 fn head(kind: u8, number: u64, out: &mut Vec<u8>) {
     match number {
         0..=23 => out.push(kind | number as u8),
-        24..=0xFF => out.extend([kind | 24, number as u8]),
-        0x100..=0xFFFF => {
-            out.push(kind | 25);
-            out.extend((number as u16).to_be_bytes());
-        }
-        0x1_0000..=0xFFFF_FFFF => {
-            out.push(kind | 26);
-            out.extend((number as u32).to_be_bytes());
-        }
-        _ => {
-            out.push(kind | 27);
-            out.extend(number.to_be_bytes());
-        }
+        _ => coded([24, 25, 26, 27].map(|code| kind | code), number, out),
     }
 }
 
-/// A MessagePack item behind a code for one, two, four or eight bytes.
+/// An item behind a code for one, two, four or eight bytes.
 fn coded(codes: [u8; 4], number: u64, out: &mut Vec<u8>) {
     match number {
         0..=0xFF => out.extend([codes[0], number as u8]),

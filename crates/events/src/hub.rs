@@ -1,16 +1,17 @@
 //! [`Hub`]: the topics, the logs, and the newest frame of each identifier.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 
 use candor_signals::{Database, Fit, Message};
-use candor_wire::can::frame::{ERR_FLAG, RTR_FLAG};
+use candor_wire::can::frame::{ERR_FLAG, RTR_FLAG, id_word};
 use candor_wire::can::{Frame, Kind as FrameKind};
 
 use crate::bell::Bell;
 use crate::binary::Encoding;
 use crate::log::{Framing, Log, Mark};
 use crate::pattern::{Matcher, Pattern};
-use crate::topic::{Kind, Topic, TopicId, word};
+use crate::topic::{Kind, Topic, TopicId};
 use crate::{afb, binary, sse};
 
 /// Events that a log holds at most, and their bytes: some seconds of a full bus.
@@ -102,6 +103,21 @@ struct Known {
     newest: Option<(u64, Frame)>,
 }
 
+/// What is known of a bus.
+#[derive(Debug, Default)]
+struct State {
+    /// Whether it is there.
+    is_present: bool,
+    /// By message.
+    known: Vec<Known>,
+    /// The frames that became no events.
+    unlisted: u64,
+    /// The identifiers that gave way to others.
+    displaced: u64,
+    /// Whether its database is that of its frames.
+    fit: Fit,
+}
+
 /// A log and what is wanted in it.
 #[derive(Debug)]
 struct Open {
@@ -139,8 +155,8 @@ fn keeps(matcher: &Matcher) -> bool {
 pub struct Hub {
     /// One that was removed keeps its place, for a bus of the same name.
     buses: Vec<Bus>,
-    /// By bus, whether it is there.
-    present: Vec<bool>,
+    /// What is known of each of them.
+    states: Vec<State>,
     names_buses: bool,
     topics: Vec<Topic>,
     /// Those of signals.
@@ -150,16 +166,8 @@ pub struct Hub {
     /// Topics that are gone, by name.
     gone: HashMap<String, Vec<TopicId>>,
     keys: HashMap<(usize, u32), Key>,
-    /// By bus and message.
-    known: Vec<Vec<Known>>,
     open: Vec<Open>,
     frames: u64,
-    /// By bus, the frames that became no events.
-    unlisted: Vec<u64>,
-    /// By bus, the identifiers that gave way to others.
-    displaced: Vec<u64>,
-    /// By bus, whether its database is that of its frames.
-    fits: Vec<Fit>,
     unknown: Unknown,
     /// The number of the next topic.
     next_number: u32,
@@ -296,19 +304,15 @@ impl Hub {
     pub fn with_naming(buses: Vec<Bus>, naming: Naming) -> Self {
         let mut hub = Self {
             buses: Vec::new(),
-            present: Vec::new(),
+            states: Vec::new(),
             names_buses: naming == Naming::Always || buses.len() != 1,
             topics: Vec::new(),
             signals: Vec::new(),
             raw_topics: HashMap::new(),
             gone: HashMap::new(),
             keys: HashMap::new(),
-            known: Vec::new(),
             open: Vec::new(),
             frames: 0,
-            unlisted: Vec::new(),
-            displaced: Vec::new(),
-            fits: Vec::new(),
             unknown: Unknown::new(Self::MOST_UNKNOWN),
             next_number: 0,
             changes: 0,
@@ -332,18 +336,22 @@ impl Hub {
     /// Removes a bus: its frames become no events any more, and its topics are gone. What was published before is still
     /// delivered.
     pub fn remove_bus(&mut self, place: usize) {
-        let Some(present) = self.present.get_mut(place) else { return };
-        *present = false;
+        let (Some(bus), Some(state)) = (self.buses.get_mut(place), self.states.get_mut(place))
+        else {
+            return;
+        };
+        bus.database = None;
+        state.is_present = false;
+        state.known.clear();
         self.changes += 1;
         self.keys.retain(|(bus, _), _| *bus != place);
-        if let Some(bus) = self.buses.get_mut(place) {
-            bus.database = None;
-        }
-        if let Some(known) = self.known.get_mut(place) {
-            known.clear();
-        }
+        self.end_topics(|topic| topic.bus == place);
+    }
+
+    /// Topics are gone from now on.
+    fn end_topics(&mut self, is_meant: impl Fn(&Topic) -> bool) {
         for (number, topic) in (0..).zip(&mut self.topics) {
-            if topic.bus == place && !std::mem::replace(&mut topic.is_gone, true) {
+            if is_meant(topic) && !std::mem::replace(&mut topic.is_gone, true) {
                 self.gone.entry(topic.name.clone()).or_default().push(TopicId(number));
             }
         }
@@ -354,13 +362,7 @@ impl Hub {
         let Bus { name, database } = bus;
         self.changes += 1;
         // All signals go, and those that the new database has return.
-        for (number, topic) in (0..).zip(&mut self.topics) {
-            let is_meant = topic.bus == place && !topic.is_raw() && !topic.is_gone;
-            if is_meant {
-                topic.is_gone = true;
-                self.gone.entry(topic.name.clone()).or_default().push(TopicId(number));
-            }
-        }
+        self.end_topics(|topic| topic.bus == place && !topic.is_raw());
         let prefix = if self.names_buses { format!("{name}/") } else { String::new() };
         let mut all = Vec::new();
         for (index, message) in database.iter().flat_map(Database::messages).enumerate() {
@@ -385,46 +387,37 @@ impl Hub {
             }
         }
         let bus = Bus { name, database };
-        if let (Some(old), Some(known), Some(present), Some(old_fit)) = (
-            self.buses.get_mut(place),
-            self.known.get_mut(place),
-            self.present.get_mut(place),
-            self.fits.get_mut(place),
-        ) {
-            (*old, *known, *present, *old_fit) = (bus, all, true, fit);
-        } else {
-            self.buses.push(bus);
-            self.known.push(all);
-            self.present.push(true);
-            self.unlisted.push(0);
-            self.displaced.push(0);
-            self.fits.push(fit);
+        match self.buses.get_mut(place) {
+            Some(old) => *old = bus,
+            None => {
+                self.buses.push(bus);
+                self.states.push(State::default());
+            }
+        }
+        if let Some(state) = self.states.get_mut(place) {
+            (state.is_present, state.known, state.fit) = (true, all, fit);
         }
     }
 
     /// The place of a topic: the one that it had before, if it is gone, or a new one.
     fn enter(&mut self, mut topic: Topic) -> TopicId {
         self.changes += 1;
-        let old = self.gone.get_mut(&topic.name).and_then(|places| {
-            let is_same = |id: &TopicId| {
-                let old = self.topics.get(id.0 as usize);
-                old.is_some_and(|old| old.bus == topic.bus && old.is_raw() == topic.is_raw())
-            };
-            let place = places.iter().position(is_same)?;
-            Some(places.remove(place))
-        });
-        if self.gone.get(&topic.name).is_some_and(Vec::is_empty) {
-            self.gone.remove(&topic.name);
-        }
+        let is_same = |id: &&TopicId| {
+            let old = self.topics.get(id.0 as usize);
+            old.is_some_and(|old| old.bus == topic.bus && old.is_raw() == topic.is_raw())
+        };
+        let old =
+            self.gone.get(&topic.name).and_then(|places| places.iter().find(is_same)).copied();
         if let Some(id) = old
             && let Some(old) = self.topics.get_mut(id.0 as usize)
         {
+            remove_place(&mut self.gone, &topic.name, id);
             // Who subscribed to it by its name still does: patterns look at nothing else that may change.
-            let before = word(old.id());
+            let before = id_word(old.id());
             (old.kind, old.is_gone) = (topic.kind, false);
             // Two identifiers, one of 11 bits and one of 29, may have the same name.
-            if old.is_raw() && word(old.id()) != before {
-                self.raw_topics.entry(word(old.id())).or_default().push(id);
+            if old.is_raw() && id_word(old.id()) != before {
+                self.raw_topics.entry(id_word(old.id())).or_default().push(id);
             }
             return id;
         }
@@ -432,7 +425,7 @@ impl Hub {
         topic.number = self.next_number;
         self.next_number = self.next_number.saturating_add(1);
         match topic.is_raw() {
-            true => self.raw_topics.entry(word(topic.id())).or_default().push(id),
+            true => self.raw_topics.entry(id_word(topic.id())).or_default().push(id),
             false => self.signals.push(id),
         }
         for open in &mut self.open {
@@ -459,35 +452,21 @@ impl Hub {
         self.next_number = number.checked_add(1)?;
         self.changes += 1;
         let old = self.topics.get(id.0 as usize)?;
-        let (old_word, old_bus) = (word(old.id()), old.bus);
+        let (old_word, old_bus) = (id_word(old.id()), old.bus);
         self.unknown.next_ordinal = self.unknown.next_ordinal.max(old.created + old.offset);
-        if old.is_gone {
-            let is_empty = self.gone.get_mut(&old.name).is_some_and(|places| {
-                places.retain(|place| *place != id);
-                places.is_empty()
-            });
-            if is_empty {
-                self.gone.remove(&old.name);
-            }
-        }
+        remove_place(&mut self.gone, &old.name, id);
         for word in [old_word, old_word | RTR_FLAG] {
             if self.keys.get(&(old_bus, word)).is_some_and(|key| key.raw == id) {
                 self.keys.remove(&(old_bus, word));
             }
         }
-        let is_empty = self.raw_topics.get_mut(&old_word).is_some_and(|places| {
-            places.retain(|place| *place != id);
-            places.is_empty()
-        });
-        if is_empty {
-            self.raw_topics.remove(&old_word);
-        }
-        if let Some(displaced) = self.displaced.get_mut(old_bus) {
-            *displaced += 1;
+        remove_place(&mut self.raw_topics, &old_word, id);
+        if let Some(state) = self.states.get_mut(old_bus) {
+            state.displaced += 1;
         }
         (topic.number, topic.created, topic.first) = (number, old.created, old.created);
         topic.offset = self.unknown.next_ordinal - old.created;
-        self.raw_topics.entry(word(topic.id())).or_default().push(id);
+        self.raw_topics.entry(id_word(topic.id())).or_default().push(id);
         for open in &mut self.open {
             let taking = open.taking(&mut topic);
             if let Some(listeners) = open.listeners.get_mut(id.0 as usize) {
@@ -530,7 +509,7 @@ impl Hub {
         match matcher.pattern() {
             Pattern::Name(_) => self.signals.iter().copied().filter(is_taken).collect(),
             Pattern::Id(id) => {
-                let topics = self.raw_topics.get(&word(*id)).into_iter().flatten();
+                let topics = self.raw_topics.get(&id_word(*id)).into_iter().flatten();
                 let mut taken: Vec<_> = topics.copied().filter(is_taken).collect();
                 taken.sort_unstable();
                 taken.dedup();
@@ -551,7 +530,7 @@ impl Hub {
     /// Whether a bus is there.
     #[must_use]
     pub fn has_bus(&self, place: usize) -> bool {
-        self.present.get(place).is_some_and(|&is_present| is_present)
+        self.states.get(place).is_some_and(|state| state.is_present)
     }
 
     /// The buses, by their places, and those that were there: see [`Self::has_bus`].
@@ -575,26 +554,26 @@ impl Hub {
     /// Frames that became events, and those that did not since there was no room for their identifiers.
     #[must_use]
     pub fn frames(&self) -> (u64, u64) {
-        (self.frames, self.unlisted.iter().sum())
+        (self.frames, self.states.iter().map(|state| state.unlisted).sum())
     }
 
     /// Frames of a bus whose identifier had no room: somebody is subscribed to each of [`Self::MOST_UNKNOWN`] others.
     #[must_use]
     pub fn unlisted(&self, place: usize) -> u64 {
-        self.unlisted.get(place).copied().unwrap_or(0)
+        self.states.get(place).map_or(0, |state| state.unlisted)
     }
 
     /// Whether the database of a bus is that of its frames; `None` without one.
     #[must_use]
     pub fn fit(&self, place: usize) -> Option<(&Fit, &Database)> {
         let database = self.buses.get(place)?.database.as_ref()?;
-        Some((self.fits.get(place)?, database))
+        Some((&self.states.get(place)?.fit, database))
     }
 
     /// Identifiers of a bus that gave way to others: see [`Self::MOST_UNKNOWN`].
     #[must_use]
     pub fn displaced(&self, place: usize) -> u64 {
-        self.displaced.get(place).copied().unwrap_or(0)
+        self.states.get(place).map_or(0, |state| state.displaced)
     }
 
     /// The log of a format, if it is open.
@@ -693,7 +672,7 @@ impl Hub {
             if !topic.is_gone
                 && let Kind::Signal { message, .. } = topic.kind
                 && let Some(known) =
-                    self.known.get_mut(topic.bus).and_then(|known| known.get_mut(message))
+                    self.states.get_mut(topic.bus).and_then(|state| state.known.get_mut(message))
             {
                 change(&mut known.wanted);
             }
@@ -707,8 +686,8 @@ impl Hub {
         }
         let (raw, message) = self.note(bus, time_ns, frame);
         let Some(raw) = raw else {
-            if let Some(unlisted) = self.unlisted.get_mut(bus) {
-                *unlisted += 1;
+            if let Some(state) = self.states.get_mut(bus) {
+                state.unlisted += 1;
             }
             if let Some(message) = message {
                 self.decode(bus, message, time_ns, frame);
@@ -748,8 +727,8 @@ impl Hub {
         let name = format!("{}/{}", of_bus.name, afb::id_number(id));
         let database = of_bus.database.as_ref();
         let message = database.and_then(|database| message_of(database, frame));
-        if let Some(fit) = self.fits.get_mut(bus) {
-            fit.see(id, message.is_some());
+        if let Some(state) = self.states.get_mut(bus) {
+            state.fit.see(id, message.is_some());
         }
         // A group has messages of any number of identifiers.
         let described = message.and_then(|message| database?.messages().get(message));
@@ -766,9 +745,8 @@ impl Hub {
 
     /// Makes events of the signals of a frame, if somebody wants one of them.
     fn decode(&mut self, bus: usize, index: usize, time_ns: u64, frame: &Frame) {
-        let Some(known) = self.known.get_mut(bus).and_then(|known| known.get_mut(index)) else {
-            return;
-        };
+        let Some(state) = self.states.get_mut(bus) else { return };
+        let Some(known) = state.known.get_mut(index) else { return };
         known.newest = Some((time_ns, *frame));
         if known.wanted == 0 {
             return;
@@ -809,7 +787,7 @@ impl Hub {
             return None;
         }
         let Kind::Signal { message, signal, .. } = &topic.kind else { return None };
-        let (time_ns, frame) = self.known.get(topic.bus)?.get(*message)?.newest.as_ref()?;
+        let (time_ns, frame) = self.states.get(topic.bus)?.known.get(*message)?.newest.as_ref()?;
         let database = self.buses.get(topic.bus)?.database.as_ref()?;
         let message = database.messages().get(*message)?;
         let signal = message.signals.get(*signal)?;
@@ -825,7 +803,7 @@ impl Hub {
     #[must_use]
     pub fn newest_frame(&self, id: TopicId) -> Option<(u64, &Frame)> {
         let topic = self.topic(id).filter(|topic| topic.is_raw())?;
-        let word = word(topic.id());
+        let word = id_word(topic.id());
         // Remote frames have topics of their own.
         let keys = [word, word | RTR_FLAG].into_iter();
         let mut keys = keys.filter_map(|word| self.keys.get(&(topic.bus, word)));
@@ -839,6 +817,15 @@ impl Hub {
             let (time_ns, frame) = &key.newest;
             Some((self.topic(key.raw)?, *time_ns, frame))
         })
+    }
+}
+
+/// Removes a place from those of a key, which goes with the last of them.
+fn remove_place<K: Eq + Hash>(all: &mut HashMap<K, Vec<TopicId>>, key: &K, id: TopicId) {
+    let Some(places) = all.get_mut(key) else { return };
+    places.retain(|place| *place != id);
+    if places.is_empty() {
+        all.remove(key);
     }
 }
 

@@ -1,10 +1,10 @@
 //! [`Pattern`]: which topics are wanted.
 
 use candor_wire::can::Id;
-use candor_wire::can::frame::group_number;
+use candor_wire::can::frame::{group_number, id_word};
 use wildmatch::WildMatch;
 
-use crate::topic::{Topic, word};
+use crate::topic::Topic;
 
 /// Which topics are wanted.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,40 +20,6 @@ pub enum Pattern {
     Raw,
 }
 
-impl Pattern {
-    /// Whether it means the topic.
-    #[must_use]
-    pub fn takes(&self, topic: &Topic) -> bool {
-        let glob = |name: &str, glob: &str| match has_wildcard(glob) {
-            true => WildMatch::new(glob).matches(name),
-            // Most are names, and most differ.
-            false => glob == name,
-        };
-        self.takes_by(topic, glob)
-    }
-
-    /// The same with a comparison of a name with the pattern of names.
-    fn takes_by(&self, topic: &Topic, is_meant: impl Fn(&str, &str) -> bool) -> bool {
-        match self {
-            Self::Name(_) if topic.is_raw() => false,
-            Self::Name(pattern) => {
-                let name = match pattern.contains('/') {
-                    true => &topic.name,
-                    false => topic.plain_name(),
-                };
-                is_meant(name, pattern)
-            }
-            Self::Id(id) => topic.is_raw() && word(topic.id()) == word(*id),
-            Self::Group(group) => topic.is_raw() && group_number(topic.id()) == Some(*group),
-            Self::Raw => topic.is_raw(),
-        }
-    }
-}
-
-fn has_wildcard(name: &str) -> bool {
-    name.contains(['*', '?'])
-}
-
 /// A pattern that is compared with many topics: what that needs is made once.
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher {
@@ -64,7 +30,8 @@ pub(crate) struct Matcher {
 impl Matcher {
     pub(crate) fn new(pattern: Pattern) -> Self {
         let glob = match &pattern {
-            Pattern::Name(name) if has_wildcard(name) => Some(WildMatch::new(name)),
+            // Most are names, and most differ.
+            Pattern::Name(name) if name.contains(['*', '?']) => Some(WildMatch::new(name)),
             _ => None,
         };
         Self { pattern, glob }
@@ -76,10 +43,18 @@ impl Matcher {
 
     /// Whether the pattern means the topic.
     pub(crate) fn takes(&self, topic: &Topic) -> bool {
-        let is_meant = |name: &str, whole: &str| match &self.glob {
-            Some(glob) => glob.matches(name),
-            None => name == whole,
-        };
-        self.pattern.takes_by(topic, is_meant)
+        match &self.pattern {
+            Pattern::Name(_) if topic.is_raw() => false,
+            Pattern::Name(pattern) => {
+                let name = match pattern.contains('/') {
+                    true => &topic.name,
+                    false => topic.plain_name(),
+                };
+                self.glob.as_ref().map_or(name == pattern, |glob| glob.matches(name))
+            }
+            Pattern::Id(id) => topic.is_raw() && id_word(topic.id()) == id_word(*id),
+            Pattern::Group(group) => topic.is_raw() && group_number(topic.id()) == Some(*group),
+            Pattern::Raw => topic.is_raw(),
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! [`Topic`]: what events are about.
 
 use candor_wire::can::Id;
-use candor_wire::can::frame::EFF_FLAG;
 
 /// A topic, by its place in the hub. See [`Hub::MOST_UNKNOWN`](crate::Hub::MOST_UNKNOWN) for places that another one takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,13 +84,5 @@ impl Topic {
     #[must_use]
     pub const fn is_raw(&self) -> bool {
         matches!(self.kind, Kind::Raw { .. })
-    }
-}
-
-/// The identifier word of an identifier, as SocketCAN has it.
-pub(crate) fn word(id: Id) -> u32 {
-    match id {
-        Id::Standard(id) => u32::from(id.as_raw()),
-        Id::Extended(id) => id.as_raw() | EFF_FLAG,
     }
 }

@@ -8,6 +8,7 @@ use candor_events::binary::{self, Encoding};
 use candor_events::{Format, Hub, Kind, Pattern, Topic, TopicId};
 use candor_linux::clock;
 use candor_time::Monotonic;
+use candor_wire::can::frame::{EFF_MASK, id_word};
 use candor_wire::can::{Frame, Id};
 use serde_json::{Map, Value, json};
 
@@ -211,25 +212,21 @@ pub(crate) fn subscribe(
 
 /// An identifier as a number, and whether it is an extended one.
 fn number(id: Id) -> (u32, bool) {
-    match id {
-        Id::Standard(id) => (u32::from(id.as_raw()), false),
-        Id::Extended(id) => (id.as_raw(), true),
-    }
+    (id_word(id) & EFF_MASK, matches!(id, Id::Extended(_)))
 }
 
 /// A signal, or an identifier that was seen.
-struct Listed {
-    name: String,
-    bus: String,
-    id: u32,
-    is_extended: bool,
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) bus: String,
+    pub(crate) id: u32,
+    pub(crate) is_extended: bool,
     /// Of a signal: its unit, and what its values are called.
-    signal: Option<(String, Vec<(i128, String)>)>,
+    pub(crate) signal: Option<(String, Vec<(i128, String)>)>,
 }
 
-/// All signals, and the identifiers seen so far.
-fn list(hub: &Hub) -> Vec<Listed> {
-    let entry = |topic: &Topic| {
+impl Listed {
+    pub(crate) fn new(hub: &Hub, topic: &Topic) -> Self {
         let bus = hub.buses().get(topic.bus);
         let (id, is_extended) = number(topic.id());
         let signal = match &topic.kind {
@@ -245,9 +242,14 @@ fn list(hub: &Hub) -> Vec<Listed> {
             }
         };
         let bus = bus.map_or_else(String::new, |bus| bus.name.clone());
-        Listed { name: topic.name.clone(), bus, id, is_extended, signal }
-    };
-    hub.topics().iter().filter(|topic| !topic.is_gone).map(entry).collect()
+        Self { name: topic.name.clone(), bus, id, is_extended, signal }
+    }
+}
+
+/// All signals, and the identifiers seen so far.
+fn list(hub: &Hub) -> Vec<Listed> {
+    let topics = hub.topics().iter().filter(|topic| !topic.is_gone);
+    topics.map(|topic| Listed::new(hub, topic)).collect()
 }
 
 /// The same as it is answered.

@@ -16,7 +16,7 @@ use candor_bus::words::View;
 use candor_diagnostics::counted;
 use candor_linux::clock;
 use candor_output::say;
-use candor_recording::{Encoder, Format};
+use candor_recording::Encoder;
 use candor_signals::Fit;
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::{Frame, Kind};
@@ -28,6 +28,7 @@ use crate::Answer;
 use crate::color::{self, Style};
 use crate::json;
 use crate::overwrite::Overwriting;
+use crate::reading::candump_lines;
 
 #[derive(Args)]
 pub(crate) struct DumpArgs {
@@ -126,29 +127,16 @@ impl From<How> for Stamps {
 pub(super) fn run(args: &DumpArgs) -> Answer {
     let stop = live::catch_signals();
     let (selection, errors) = args.which.read()?;
-    let view = match &args.dbc {
-        Some(path) => {
-            let database = live::database(path)?;
-            let view = View::new(database, &args.message, &args.signal);
-            Some(view.map_err(|error| error.to_string())?)
-        }
-        None => None,
-    };
+    let view = |path| live::view(path, &args.message, &args.signal);
+    let view = args.dbc.as_deref().map(view).transpose()?;
     let titles = named::titles(&args.ports);
-    let log = match &args.log {
-        Some(path) => {
-            Some(LogFile::create(path, titles.len(), args.nanoseconds, args.overwriting)?)
-        }
-        None => None,
-    };
+    let log = |path| LogFile::create(path, titles.len(), args.nanoseconds, args.overwriting);
+    let log = args.log.as_deref().map(log).transpose()?;
     let mut capture = live::capture(&args.ports, errors, args.time)?;
     let shape = if args.json {
         Shape::Json
     } else if args.log_lines {
-        let mut head = Vec::new();
-        // Every list of formats has candump's.
-        let format = Format::by_name("candump").ok_or("there is no format candump")?;
-        Shape::Log(format.encoder(&mut head), args.nanoseconds)
+        Shape::Log(candump_lines()?, args.nanoseconds)
     } else {
         Shape::Columns(Columns::new(args.stamps.into(), titles.iter().map(String::as_str)))
     };
@@ -219,10 +207,7 @@ impl Follower for Dump {
         }
         self.shown += 1;
         self.left -= 1;
-        Ok(match self.left > 0 && self.out.is_open() {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        })
+        Ok(if self.left > 0 { self.out.flow() } else { ControlFlow::Break(()) })
     }
 
     fn pause(&mut self) -> Result<ControlFlow<()>, String> {
@@ -231,7 +216,7 @@ impl Follower for Dump {
         if let Some(log) = &mut self.log {
             log.pause()?;
         }
-        Ok(if self.out.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        Ok(self.out.flow())
     }
 }
 

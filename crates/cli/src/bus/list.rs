@@ -4,11 +4,12 @@
 
 use candor_bus::interface::{self, Interface};
 use candor_drivers::REGISTRY;
+use candor_port::Driver;
 use clap::Args;
 
 use crate::Answer;
 use crate::json::lines;
-use crate::output::{print, table, thousands};
+use crate::output::{Table, print, thousands};
 
 #[derive(Args)]
 pub(crate) struct ListArgs {
@@ -33,68 +34,45 @@ fn interface_table(interfaces: &[Interface]) -> String {
                 sudo modprobe vcan; sudo ip link add vcan0 type vcan; sudo ip link set vcan0 up\n"
             .to_owned();
     }
-    let rows: Vec<_> = interfaces
-        .iter()
-        .map(|interface| {
-            let rates = match interface.timing {
-                Some(timing) if timing.data != timing.nominal => {
-                    format!("{},{}", timing.nominal, timing.data)
-                }
-                Some(timing) => timing.nominal.to_string(),
-                None => "-".to_owned(),
-            };
-            let kind = match &interface.driver {
-                Some(driver) => format!("{} ({driver})", interface.kind),
-                None => interface.kind.clone(),
-            };
-            vec![
-                interface.name.clone(),
-                kind,
-                interface.state.name().to_owned(),
-                rates,
-                interface.frames.name().to_owned(),
-                interface.queue_length.to_string(),
-                thousands(interface.received),
-                thousands(interface.transmitted),
-                thousands(interface.dropped),
-                thousands(interface.errors),
-            ]
+    Table::of(interfaces)
+        .column("interface", |it| it.name.clone())
+        .column("kind", |it| match &it.driver {
+            Some(driver) => format!("{} ({driver})", it.kind),
+            None => it.kind.clone(),
         })
-        .collect();
-    let head = [
-        "interface",
-        "kind",
-        "state",
-        "bit rate",
-        "frames",
-        ">queue",
-        ">received",
-        ">transmitted",
-        ">dropped",
-        ">errors",
-    ];
-    table(&head, &rows)
+        .column("state", |it| it.state.name().to_owned())
+        .column("bit rate", |it| match it.timing {
+            Some(timing) if timing.data != timing.nominal => {
+                format!("{},{}", timing.nominal, timing.data)
+            }
+            Some(timing) => timing.nominal.to_string(),
+            None => "-".to_owned(),
+        })
+        .column("frames", |it| it.frames.name().to_owned())
+        .column(">queue", |it| it.queue_length.to_string())
+        .column(">received", |it| thousands(it.received))
+        .column(">transmitted", |it| thousands(it.transmitted))
+        .column(">dropped", |it| thousands(it.dropped))
+        .column(">errors", |it| thousands(it.errors))
+        .text()
 }
 
 fn driver_table() -> String {
-    let mut out = "A port is written DRIVER:PLACE?option=value&option=value; an interface needs \
-                   no driver.\n\n"
-        .to_owned();
-    let rows: Vec<_> = REGISTRY
-        .drivers()
-        .iter()
-        .map(|driver| vec![driver.name.into(), driver.example.into(), driver.summary.into()])
-        .collect();
-    out.push_str(&table(&["driver", "such as", "what it is"], &rows));
-    out.push('\n');
-    let rows: Vec<_> = REGISTRY
-        .drivers()
-        .iter()
-        .flat_map(|driver| driver.options.iter().map(|option| (driver.name, option)))
-        .map(|(driver, (name, summary))| vec![driver.into(), (*name).into(), (*summary).into()])
-        .collect();
-    out.push_str(&table(&["driver", "option", "what it does"], &rows));
-    out
+    let kinds = Table::of(REGISTRY.drivers())
+        .column("driver", |it| it.name.into())
+        .column("such as", |it| it.example.into())
+        .column("what it is", |it| it.summary.into())
+        .text();
+    let of_driver = |driver: &'static Driver| driver.options.iter().map(|it| (driver.name, it));
+    let options = Table::of(REGISTRY.drivers().iter().copied().flat_map(of_driver))
+        .column("driver", |(driver, _)| (*driver).into())
+        .column("option", |(_, (name, _))| (*name).into())
+        .column("what it does", |(_, (_, summary))| (*summary).into())
+        .text();
+    format!(
+        "A port is written DRIVER:PLACE?option=value&option=value; an interface needs no driver.\n\n\
+         {kinds}\n{options}"
+    )
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use candor_bus::capture::{Capture, Captured, Next, Totals};
 use candor_bus::named::NamedPort;
 use candor_bus::outlet::Stop;
+use candor_bus::words::View;
 use candor_diagnostics::Findings;
 use candor_linux::clock;
 use candor_output::say;
@@ -53,6 +54,11 @@ impl Out {
     /// Whether somebody still reads it.
     pub(crate) const fn is_open(&self) -> bool {
         self.is_open
+    }
+
+    /// Whether to go on.
+    pub(super) const fn flow(&self) -> ControlFlow<()> {
+        if self.is_open { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
     pub(crate) fn write(&mut self, text: &str) -> Result<(), String> {
@@ -171,14 +177,18 @@ pub(super) fn totals(capture: &Capture) -> Vec<Totals> {
 /// Reads a DBC file. Warnings go to standard error.
 pub(crate) fn database(path: &Path) -> Result<Database, String> {
     let findings = Findings::new();
-    let database = Database::load(path, &findings);
-    match database {
+    match Database::load(path, &findings) {
         Some(database) => {
             color::eprint_findings(&findings);
             Ok(database)
         }
         None => Err(FileKind::Dbc.mix_up(path).unwrap_or_else(|| findings.to_string())),
     }
+}
+
+/// What of the messages of a DBC file is wanted: all, without names of messages and signals.
+pub(crate) fn view(path: &Path, messages: &[String], signals: &[String]) -> Result<View, String> {
+    View::new(database(path)?, messages, signals).map_err(|error| error.to_string())
 }
 
 /// A number of bytes such as `100M`; powers of 1000.

@@ -21,7 +21,7 @@ use clap::Args;
 use super::live::{self, End, Follower, Out, hex_word};
 use crate::Answer;
 use crate::json;
-use crate::output::{duration, table, thousands};
+use crate::output::{Table, duration, thousands};
 
 #[derive(Args)]
 pub(crate) struct LoadArgs {
@@ -168,7 +168,7 @@ impl Load {
         if !over.is_empty() {
             self.out.flush()?;
         }
-        Ok(if self.out.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        Ok(self.out.flow())
     }
 
     fn finish(mut self, top: usize) -> Result<(), String> {
@@ -252,47 +252,39 @@ fn line(port: &Measured, stretch: &Stretch, width: usize) -> String {
 
 /// Everything at the end: ports, then their busiest identifiers.
 fn totals(ports: &[Measured], top: usize) -> String {
-    let load = |stretch: &Stretch, timing: Option<Timing>| match timing {
-        Some(_) => percent(stretch.percent()),
+    let known = |port: &Measured, value: f64| match port.meter.timing() {
+        Some(_) => percent(value),
         None => "-".to_owned(),
     };
-    let rows: Vec<_> = ports
-        .iter()
-        .map(|port| {
-            let (total, timing) = (port.meter.total(), port.meter.timing());
-            vec![
-                port.title.clone(),
-                format!("{:.3} s", total.time.as_secs_f64()),
-                thousands(total.frames),
-                format!("{:.1}", total.frames_per_second()),
-                load(&total, timing),
-                timing.map_or_else(|| "-".to_owned(), |_| percent(port.meter.peak())),
-                thousands(total.error_reports),
-            ]
-        })
-        .collect();
-    let head = ["port", ">time", ">frames", ">frames/s", ">load", ">peak", ">error reports"];
-    let mut out = format!("\n{}", table(&head, &rows));
-    let rows: Vec<_> = ports
+    let of_ports = Table::of(ports)
+        .column("port", |it| it.title.clone())
+        .column(">time", |it| format!("{:.3} s", it.meter.total().time.as_secs_f64()))
+        .column(">frames", |it| thousands(it.meter.total().frames))
+        .column(">frames/s", |it| format!("{:.1}", it.meter.total().frames_per_second()))
+        .column(">load", |it| known(it, it.meter.total().percent()))
+        .column(">peak", |it| known(it, it.meter.peak()))
+        .column(">error reports", |it| thousands(it.meter.total().error_reports))
+        .text();
+    let busiest: Vec<_> = ports
         .iter()
         .flat_map(|port| {
-            let (total, timing) = (port.meter.total(), port.meter.timing());
             port.meter.top(top).into_iter().map(move |id| {
+                let timing = port.meter.timing();
                 let busy = timing.map_or(Nanos::ZERO, |timing| id.bits.time(timing));
-                let share = Stretch { frames: id.frames, bits: id.bits, busy, ..total };
-                vec![
-                    port.title.clone(),
-                    hex_word(id.can_id),
-                    thousands(id.frames),
-                    format!("{:.1}", share.frames_per_second()),
-                    load(&share, timing),
-                ]
+                let total = port.meter.total();
+                (port, id.can_id, Stretch { frames: id.frames, bits: id.bits, busy, ..total })
             })
         })
         .collect();
-    if !rows.is_empty() {
-        let head = ["port", ">busiest", ">frames", ">frames/s", ">load"];
-        let _ = write!(out, "\n{}", table(&head, &rows));
+    if busiest.is_empty() {
+        return format!("\n{of_ports}");
     }
-    out
+    let of_ids = Table::of(&busiest)
+        .column("port", |(port, ..)| port.title.clone())
+        .column(">busiest", |(_, id, _)| hex_word(*id))
+        .column(">frames", |(.., share)| thousands(share.frames))
+        .column(">frames/s", |(.., share)| format!("{:.1}", share.frames_per_second()))
+        .column(">load", |(port, _, share)| known(port, share.percent()))
+        .text();
+    format!("\n{of_ports}\n{of_ids}")
 }

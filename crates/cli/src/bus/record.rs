@@ -141,10 +141,8 @@ impl Follower for Recorder {
         self.is_failing |= written.is_err();
         self.bytes_left = self.bytes_left.saturating_sub(written?);
         self.frames_left -= 1;
-        Ok(match self.frames_left > 0 && self.bytes_left > 0 {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        })
+        let is_full = self.frames_left == 0 || self.bytes_left == 0;
+        Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
     fn pause(&mut self) -> Result<ControlFlow<()>, String> {

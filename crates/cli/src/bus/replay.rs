@@ -15,8 +15,8 @@ use clap::Args;
 use super::live;
 use super::sending::{self, SendingArgs};
 use crate::Answer;
-use crate::can_udp::CanUdpArgs;
-use crate::file_kind::FileKind;
+use crate::output::distinct;
+use crate::reading::ReadingArgs;
 use candor_bus::select::Selection;
 
 #[derive(Args)]
@@ -40,11 +40,8 @@ pub(crate) struct ReplayArgs {
     /// Send only these identifiers, as for `candor bus dump` (may be repeated)
     #[arg(short = 'i', long = "id", value_name = "PATTERN")]
     ids: Vec<String>,
-    /// Skip malformed records and report how many there were
-    #[arg(long)]
-    skip_malformed: bool,
     #[command(flatten)]
-    can_udp: CanUdpArgs,
+    reading: ReadingArgs,
     #[command(flatten)]
     sending: SendingArgs,
 }
@@ -106,9 +103,10 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
     if is_input && args.times > 1 {
         return Err("standard input can be read only once; record it into a file first".into());
     }
-    let mut first = open(args)?;
-    let addresses = ports(args);
-    let mut outlets = args.sending.open(&addresses)?;
+    let mut first = args.reading.open(&args.file, None)?;
+    let mapped = args.map.iter().map(|mapping| &mapping.port);
+    let addresses = distinct(args.port.iter().chain(mapped));
+    let mut outlets = args.sending.open(addresses.iter().copied())?;
     let mut replay = Replay {
         args,
         addresses,
@@ -124,7 +122,7 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
     let mut result = Ok(());
     for pass in 0..args.times {
         if pass > 0 {
-            first = open(args)?;
+            first = args.reading.open(&args.file, None)?;
         }
         result = replay.pass(&mut first, &mut outlets, stop);
         if result.is_err() || stop.load(std::sync::atomic::Ordering::Relaxed) || replay.has_failed {
@@ -156,13 +154,6 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
     Ok(is_complete)
 }
 
-fn open(args: &ReplayArgs) -> Result<Recording, String> {
-    let file = &args.file;
-    let recording = candor_recording::open(file, None)
-        .map_err(|error| FileKind::Recording.mix_up(file).unwrap_or_else(|| error.to_string()))?;
-    Ok(recording.skip_malformed(args.skip_malformed).can_udp(args.can_udp.can_udp))
-}
-
 /// What to do about a recording without CAN frames.
 fn no_can_hint(recording: &Recording) -> String {
     match recording.passed_over().ethernet_frames {
@@ -174,20 +165,9 @@ fn no_can_hint(recording: &Recording) -> String {
     }
 }
 
-/// All ports, each once.
-fn ports(args: &ReplayArgs) -> Vec<Address> {
-    let mut ports: Vec<Address> = Vec::new();
-    for port in args.port.iter().chain(args.map.iter().map(|mapping| &mapping.port)) {
-        if !ports.contains(port) {
-            ports.push(port.clone());
-        }
-    }
-    ports
-}
-
 struct Replay<'a> {
     args: &'a ReplayArgs,
-    addresses: Vec<Address>,
+    addresses: Vec<&'a Address>,
     selection: Selection,
     schedule: Schedule,
     /// When the present pass begins.
@@ -251,7 +231,7 @@ impl Replay<'_> {
             let mapped = self.args.map.iter().find(|mapping| mapping.interface == name);
             let port = mapped.map(|mapping| &mapping.port).or(self.args.port.as_ref());
             let which =
-                port.and_then(|port| self.addresses.iter().position(|address| address == port));
+                port.and_then(|port| self.addresses.iter().position(|&address| address == port));
             self.routes.push(which);
         }
         self.routes[index]

@@ -5,6 +5,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::Answer;
+use crate::json::schema::listed;
 use crate::json::{Entry, document};
 use crate::output::{print, table, wrapped};
 
@@ -171,10 +172,7 @@ fn words(schema: &Value) -> String {
         Value::Array(types) => types.iter().flat_map(|name| word(name, schema)).collect(),
         name => word(name, schema),
     };
-    match types.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
-        _ => types.concat(),
-    }
+    listed(&types)
 }
 
 fn word(name: &Value, schema: &Value) -> Vec<String> {

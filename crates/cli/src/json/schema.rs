@@ -29,7 +29,8 @@ fn shown(word: &str) -> String {
     if is_plain { word.to_owned() } else { format!("\"{word}\"") }
 }
 
-fn listed(words: &[String]) -> String {
+/// Words as a sentence lists them.
+pub(crate) fn listed(words: &[String]) -> String {
     match words.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
         _ => words.concat(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
+use candor_lat::section::Sections;
 use candor_time::{Hardware, Instant, Nanos, Realtime};
 use candor_wire::can::{Bitrate, Frame};
 use serde_json::{Value, json};
@@ -50,6 +51,7 @@ scalars! {
     {"type": "integer", "minimum": 0, "maximum": u16::MAX}: u16;
     {"type": "number"}: f64;
     {"type": "string"}: str, String;
+    {"type": "object"}: Sections;
 }
 
 /// What is printed as another value.
@@ -121,21 +123,17 @@ impl<T: Json> Json for Present<T> {
     }
 }
 
-fn list<T: Json>(items: &[T], out: &mut Vec<u8>) -> io::Result<()> {
-    out.push(b'[');
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        item.write(out)?;
-    }
-    out.push(b']');
-    Ok(())
-}
-
 impl<T: Json> Json for [T] {
     fn write(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        list(self, out)
+        out.push(b'[');
+        for (index, item) in self.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            item.write(out)?;
+        }
+        out.push(b']');
+        Ok(())
     }
 
     fn schema() -> Value {
@@ -145,7 +143,7 @@ impl<T: Json> Json for [T] {
 
 impl<T: Json> Json for Vec<T> {
     fn write(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        list(self, out)
+        self.as_slice().write(out)
     }
 
     fn schema() -> Value {
@@ -155,7 +153,7 @@ impl<T: Json> Json for Vec<T> {
 
 impl<T: Json, const N: usize> Json for [T; N] {
     fn write(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        list(self, out)
+        self.as_slice().write(out)
     }
 
     fn schema() -> Value {

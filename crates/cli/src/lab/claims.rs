@@ -2,7 +2,6 @@
 //!
 //! `candor help json lab claims` describes what `--json` prints.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use candor_diagnostics::{by_count, counted, part_of};
@@ -24,7 +23,7 @@ use super::run::{Run, Running, execute, finish, run_and_show};
 use super::selection::{Selection, load};
 use crate::Answer;
 use crate::json;
-use crate::output::{print, table, thousands};
+use crate::output::{distinct, print, table, thousands};
 
 #[derive(Args)]
 pub(crate) struct Claims {
@@ -59,16 +58,13 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
     } else {
         ""
     };
+    let file = arguments.selection.file.display();
     if campaign.claims.is_empty() {
-        return Err(format!(
-            "{} has no claims{is_of_others}; add them under [[claim]]",
-            arguments.selection.file.display()
-        ));
+        return Err(format!("{file} has no claims{is_of_others}; add them under [[claim]]"));
     }
     if let Some(glob) = &arguments.claim {
         campaign.claims.retain(|claim| glob::matches(glob, &claim.id));
         if campaign.claims.is_empty() {
-            let file = arguments.selection.file.display();
             return Err(format!("{file}: no claim has an id that matches `{glob}`{is_of_others}"));
         }
     }
@@ -76,7 +72,6 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
         // Claims about experiments that were not selected have nothing to say here.
         campaign.claims.retain(|claim| claim.is_within(&campaign.experiments));
         if campaign.claims.is_empty() {
-            let file = arguments.selection.file.display();
             return Err(format!(
                 "{file}: no claim is about the selected experiments alone; select more with --only"
             ));
@@ -287,7 +282,7 @@ fn text(
     let cut = |row: &Vec<String>| row[..row.len() - 1].to_vec();
     let head = aligned(cut(&head));
     let rows: Vec<_> = rows.iter().map(cut).collect();
-    format!("{}{maxima}\n{}", plain(&head, &rows), plain(&aligned(group_head), &group_rows))
+    format!("{}{maxima}\n{}", table(&head, &rows), table(&aligned(group_head), &group_rows))
 }
 
 /// On standard error: how many hold, and why there is no value of others.
@@ -323,10 +318,6 @@ fn tell(judged: &[Judged<'_>], results: &[ResultFile]) {
     }
 }
 
-fn plain(head: &[String], rows: &[Vec<String>]) -> String {
-    table(&head.iter().map(String::as_str).collect::<Vec<_>>(), rows)
-}
-
 fn markdown(head: &[String], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<_> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
@@ -352,17 +343,13 @@ impl Counts {
     fn of_all<'a>(judged: impl Iterator<Item = &'a Judged<'a>>) -> Self {
         let mut counts = Self::default();
         for judged in judged {
-            counts.add(judged.verdict.agreement);
+            counts.0[Self::place(judged.verdict.agreement)] += 1;
         }
         counts
     }
 
     fn place(agreement: Agreement) -> usize {
         Agreement::ALL.iter().position(|&other| other == agreement).unwrap_or(0)
-    }
-
-    fn add(&mut self, agreement: Agreement) {
-        self.0[Self::place(agreement)] += 1;
     }
 
     pub(crate) fn count(&self, agreement: Agreement) -> usize {
@@ -376,16 +363,9 @@ impl Counts {
 
 /// The counts of each id, in the order in which the ids come first.
 fn by_group<'a>(judged: &'a [Judged<'_>]) -> Vec<(&'a str, Counts)> {
-    let mut ids: Vec<&str> = Vec::new();
-    let mut counts: BTreeMap<&str, Counts> = BTreeMap::new();
-    for judged in judged {
-        let id = judged.claim.id.as_str();
-        if !ids.contains(&id) {
-            ids.push(id);
-        }
-        counts.entry(id).or_default().add(judged.verdict.agreement);
-    }
-    ids.into_iter().map(|id| (id, counts.get(id).copied().unwrap_or_default())).collect()
+    let ids = distinct(judged.iter().map(|it| it.claim.id.as_str()));
+    let counts = |id| Counts::of_all(judged.iter().filter(|it| it.claim.id == id));
+    ids.into_iter().map(|id| (id, counts(id))).collect()
 }
 
 fn group_table(judged: &[Judged<'_>]) -> (Vec<String>, Vec<Vec<String>>) {
@@ -407,8 +387,10 @@ fn group_table(judged: &[Judged<'_>]) -> (Vec<String>, Vec<Vec<String>>) {
     (head, rows)
 }
 
-fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
+/// The head of a table of claims, with the alternatives and the notes behind.
+fn head_of(start: Vec<&str>, beside: &[Beside<'_>]) -> Vec<String> {
+    let all = start.into_iter().chain(beside.iter().map(|(name, _)| *name)).chain(["note"]);
+    all.map(str::to_owned).collect()
 }
 
 /// Head and rows of a table. Claims that are made of each of several things share a row: a column per
@@ -418,24 +400,15 @@ fn verdicts(
     beside: &[Beside<'_>],
     value_head: &str,
 ) -> (Vec<String>, Vec<Vec<String>>) {
-    let names = beside.iter().map(|(name, _)| (*name).to_owned());
-    let mut things: Vec<&str> = Vec::new();
-    for judged in judged {
-        things.extend(judged.claim.each.as_deref().filter(|each| !things.contains(each)));
-    }
+    let things = distinct(judged.iter().filter_map(|it| it.claim.each.as_deref()));
     if things.is_empty() {
         return verdicts_alone(judged, beside, value_head);
     }
     // One that is made of nothing in particular has a column of its own.
     let is_alone = judged.iter().any(|it| it.claim.each.is_none());
     let alone = is_alone.then_some(value_head).into_iter().collect::<Vec<_>>();
-    let start = words(&["id", "claim", "published", "agreement is"]);
-    let head: Vec<_> = [start, words(&alone), words(&things)]
-        .concat()
-        .into_iter()
-        .chain(names)
-        .chain(words(&["note"]))
-        .collect();
+    let start = ["id", "claim", "published", "agreement is"];
+    let head = head_of([&start, &alone[..], &things].concat(), beside);
     // Claims that share a row stand side by side.
     let share = |a: &Judged<'_>, b: &Judged<'_>| {
         let of = |it: &Judged<'_>| (it.claim.id.clone(), it.claim.says.clone(), it.claim.bounds());
@@ -486,12 +459,8 @@ fn verdicts_alone(
         let beside = beside.iter().map(|(_, all)| cell_of_all(all.get(number..=number)));
         start.into_iter().chain(beside).chain([claim.note.clone()]).collect()
     };
-    let head = words(&["id", "claim", "published", value_head, "agreement is", "agrees"]);
-    let head = head
-        .into_iter()
-        .chain(beside.iter().map(|(name, _)| (*name).to_owned()))
-        .chain(words(&["note"]))
-        .collect();
+    let start = vec!["id", "claim", "published", value_head, "agreement is", "agrees"];
+    let head = head_of(start, beside);
     (head, judged.iter().enumerate().map(row).collect())
 }
 

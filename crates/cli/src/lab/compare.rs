@@ -18,7 +18,7 @@ use clap::Args;
 
 use super::ranges::{duration_range, signed};
 use crate::Answer;
-use crate::output::{print, table};
+use crate::output::{Table, print};
 
 #[derive(Args)]
 pub(crate) struct Compare {
@@ -153,11 +153,11 @@ fn changed(comparison: &Comparison) -> String {
         return "nothing changed: settings and kernel are the same on both sides\n".into();
     }
     let shown = |value: &str| if value.is_empty() { "-".to_owned() } else { value.to_owned() };
-    let row = |changed: &candor_lab::compare::Changed| {
-        vec![changed.setting.clone(), shown(&changed.before), shown(&changed.after)]
-    };
-    let rows: Vec<_> = comparison.changed.iter().map(row).collect();
-    table(&["changed", "before", "after"], &rows)
+    Table::of(&comparison.changed)
+        .column("changed", |it| it.setting.clone())
+        .column("before", |it| shown(&it.before))
+        .column("after", |it| shown(&it.after))
+        .text()
 }
 
 /// A figure in its unit.
@@ -178,43 +178,32 @@ fn figures(figures: &[Figure], allow: Allowance) -> String {
     if figures.is_empty() {
         return String::new();
     }
-    let row = |figure: &Figure| {
-        let percent = figure.difference_percent();
-        let verdict = match (figure.verdict(), figure.is_allowed(allow)) {
-            (Verdict::Slower, true) => "slower, allowed",
-            (Verdict::Slower, false) if figure.unit == Unit::Frames => "more lost",
-            (Verdict::Faster, _) if figure.unit == Unit::Frames => "fewer lost",
-            (verdict, _) => verdict.word(),
-        };
-        let difference = figure.difference();
-        let instructions = figure.difference_instructions().filter(|_| difference != 0.0);
-        vec![
-            figure.experiment.clone(),
-            figure.figure.to_owned(),
-            shown(figure.before, figure.unit),
-            shown(figure.after, figure.unit),
-            match figure.unit {
-                _ if difference == 0.0 => "0".into(),
-                Unit::Nanoseconds => format!("{} ns", signed(difference, 0)),
-                Unit::Frames => signed(difference, 0),
-                _ => String::new(),
-            },
-            instructions.map_or(String::new(), |count| signed(count, 1)),
-            percent.filter(|p| *p != 0.0).map_or(String::new(), |p| format!("{} %", signed(p, 2))),
-            verdict.to_owned(),
-        ]
+    let verdict = |it: &Figure| match (it.verdict(), it.is_allowed(allow)) {
+        (Verdict::Slower, true) => "slower, allowed",
+        (Verdict::Slower, false) if it.unit == Unit::Frames => "more lost",
+        (Verdict::Faster, _) if it.unit == Unit::Frames => "fewer lost",
+        (verdict, _) => verdict.word(),
     };
-    let head = [
-        "experiment",
-        "figure",
-        ">before",
-        ">after",
-        ">difference",
-        ">instructions",
-        ">",
-        "verdict",
-    ];
-    let mut out = table(&head, &figures.iter().map(row).collect::<Vec<_>>());
+    let instructions = |it: &Figure| {
+        let is_other = it.difference() != 0.0;
+        it.difference_instructions().filter(|_| is_other).map(|count| signed(count, 1))
+    };
+    let percent = |it: &Figure| it.difference_percent().filter(|percent| *percent != 0.0);
+    let mut out = Table::of(figures)
+        .column("experiment", |it| it.experiment.clone())
+        .column("figure", |it| it.figure.to_owned())
+        .column(">before", |it| shown(it.before, it.unit))
+        .column(">after", |it| shown(it.after, it.unit))
+        .column(">difference", |it| match (it.difference(), it.unit) {
+            (0.0, _) => "0".into(),
+            (difference, Unit::Nanoseconds) => format!("{} ns", signed(difference, 0)),
+            (difference, Unit::Frames) => signed(difference, 0),
+            _ => String::new(),
+        })
+        .column(">instructions", |it| instructions(it).unwrap_or_default())
+        .column(">", |it| percent(it).map_or(String::new(), |it| format!("{} %", signed(it, 2))))
+        .column("verdict", |it| verdict(it).to_owned())
+        .text();
     if figures.iter().any(|figure| figure.figure == "max") {
         out.push_str("max: the largest of the frames of one seed on each side, and no bound\n");
     }
@@ -229,21 +218,16 @@ fn ranges(ranges: &[Ranges]) -> String {
         Unit::Nanoseconds => duration_range(range.least, range.most),
         _ => format!("{:.2}..{:.2} %", range.least, range.most),
     };
-    let row = |range: &Ranges| {
-        let metric = range.metric.map_or("", |metric| metric.key());
-        vec![
-            range.experiment.clone(),
-            format!("{metric} {}", range.figure).trim().to_owned(),
-            range.before.count.to_string(),
-            cell(&range.before, range.unit),
-            range.after.count.to_string(),
-            cell(&range.after, range.unit),
-            range.trend.word().to_owned(),
-        ]
-    };
-    let head =
-        ["over the seeds, no verdict", "figure", ">seeds", ">before", ">seeds", ">after", "ranges"];
-    table(&head, &ranges.iter().map(row).collect::<Vec<_>>())
+    let metric = |it: &Ranges| it.metric.map_or("", |metric| metric.key());
+    Table::of(ranges)
+        .column("over the seeds, no verdict", |it| it.experiment.clone())
+        .column("figure", |it| format!("{} {}", metric(it), it.figure).trim().to_owned())
+        .column(">seeds", |it| it.before.count.to_string())
+        .column(">before", |it| cell(&it.before, it.unit))
+        .column(">seeds", |it| it.after.count.to_string())
+        .column(">after", |it| cell(&it.after, it.unit))
+        .column("ranges", |it| it.trend.word().to_owned())
+        .text()
 }
 
 /// What became of the frames, where it differs.
@@ -251,19 +235,15 @@ fn counts(counts: &[CountChange]) -> String {
     if counts.is_empty() {
         return String::new();
     }
-    let row = |it: &CountChange| {
-        vec![
-            it.experiment.clone(),
-            it.seed.map_or("all".into(), |seed| seed.to_string()),
-            it.count.replace('_', " "),
-            it.cause.clone().unwrap_or_default(),
-            it.before.to_string(),
-            it.after.to_string(),
-            signed(it.difference() as f64, 0),
-        ]
-    };
-    let head = ["frames", ">seed", "ending", "cause", ">before", ">after", ">difference"];
-    let mut out = table(&head, &counts.iter().map(row).collect::<Vec<_>>());
+    let mut out = Table::of(counts)
+        .column("frames", |it| it.experiment.clone())
+        .column(">seed", |it| it.seed.map_or("all".into(), |seed| seed.to_string()))
+        .column("ending", |it| it.count.replace('_', " "))
+        .column("cause", |it| it.cause.clone().unwrap_or_default())
+        .column(">before", |it| it.before.to_string())
+        .column(">after", |it| it.after.to_string())
+        .column(">difference", |it| signed(it.difference() as f64, 0))
+        .text();
     if counts.iter().any(|it| it.cause.is_some()) {
         out.push_str("of a cause, frames and copies are counted\n");
     }
@@ -277,19 +257,16 @@ fn functions(functions: &[FunctionChange], top: usize) -> String {
     let listed = if top == 0 { functions.len() } else { top };
     let mut out = String::new();
     for of_experiment in functions.chunk_by(|a, b| a.experiment == b.experiment) {
-        let row = |change: &FunctionChange| {
-            vec![
-                change.experiment.clone(),
-                change.function.clone(),
-                change.place.clone(),
-                format!("{:.1}", change.before),
-                format!("{:.1}", change.after),
-                signed(change.difference(), 1),
-            ]
-        };
-        let rows: Vec<_> = of_experiment.iter().take(listed).map(row).collect();
-        let head = ["instructions per frame", "function", "place", ">before", ">after", ">"];
-        out.push_str(&table(&head, &rows));
+        out.push_str(
+            &Table::of(of_experiment.iter().take(listed))
+                .column("instructions per frame", |it| it.experiment.clone())
+                .column("function", |it| it.function.clone())
+                .column("place", |it| it.place.clone())
+                .column(">before", |it| format!("{:.1}", it.before))
+                .column(">after", |it| format!("{:.1}", it.after))
+                .column(">", |it| signed(it.difference(), 1))
+                .text(),
+        );
         if of_experiment.len() > listed {
             let more = of_experiment.len() - listed;
             out.push_str(&format!("and {more} more {}\n", noun(more, "function")));

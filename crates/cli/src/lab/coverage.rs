@@ -7,7 +7,7 @@ use candor_lab::Experiment;
 use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, PUBLISHED_KERNELS, TRAFFICS};
 
 use crate::json;
-use crate::output::table;
+use crate::output::Table;
 
 /// Combinations of traffic and load.
 pub(crate) const CONDITIONS: usize = TRAFFICS.len() * LOADS.len();
@@ -16,17 +16,14 @@ pub(crate) const CONDITIONS: usize = TRAFFICS.len() * LOADS.len();
 pub(super) fn text(experiments: &[Experiment]) -> String {
     let coverage = Coverage::new(experiments);
     let kernels: Vec<_> = coverage.kernels().collect();
-    let heads: Vec<_> = kernels.iter().map(|kernel| format!(">{kernel}")).collect();
-    let head: Vec<_> = ["gateway"].into_iter().chain(heads.iter().map(String::as_str)).collect();
-    let row = |gateway: &&str| {
-        let cell = |kernel: &&str| {
+    let mut table = Table::of(GATEWAYS).column("gateway", |gateway| (*gateway).to_owned());
+    for kernel in &kernels {
+        table = table.column(format!(">{kernel}"), |gateway| {
             let missing = coverage.missing(kernel, gateway).len();
             format!("{} of {CONDITIONS}", CONDITIONS - missing)
-        };
-        [(*gateway).to_owned()].into_iter().chain(kernels.iter().map(cell)).collect()
-    };
-    let rows: Vec<Vec<String>> = GATEWAYS.iter().map(row).collect();
-    let mut out = if kernels.is_empty() { String::new() } else { table(&head, &rows) + "\n" };
+        });
+    }
+    let mut out = if kernels.is_empty() { String::new() } else { table.text() + "\n" };
     let (covered, size) = (coverage.covered(), coverage.size());
     out.push_str(&format!(
         "{covered} of {size} combinations on {}: {} gateways, {} traffics, {} loads\n",

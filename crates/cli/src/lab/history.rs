@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use candor_diagnostics::counted;
 use candor_lab::compare::{FunctionChange, Side};
 use candor_lab::glob;
+use candor_lab::group::Range;
 use candor_lab::history::{Change, Mixed, Point, history as of};
 use candor_output::say;
 use clap::Args;
@@ -14,7 +15,7 @@ use clap::Args;
 use super::ranges::{duration_range, number_range, signed};
 use crate::Answer;
 use crate::json;
-use crate::output::{print, table, thousands};
+use crate::output::{Table, print, thousands};
 
 #[derive(Args)]
 pub(crate) struct History {
@@ -84,21 +85,19 @@ fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> usize {
 }
 
 fn text(points: &[Point]) -> String {
-    let head =
-        ["experiment", "built by", "release", ">p50", ">p99.9", ">instructions", ">lost", "change"];
-    let row = |point: &Point| {
-        vec![
-            point.experiment.clone(),
-            point.line.to_string(),
-            point.release.clone(),
-            point.p50_ns.map_or(String::new(), |it| duration_range(it.least, it.most)),
-            point.p999_ns.map_or(String::new(), |it| duration_range(it.least, it.most)),
-            point.instructions.map_or(String::new(), |it| number_range(it.least, it.most, 0)),
-            thousands(point.lost),
-            changes(&point.changes),
-        ]
-    };
-    table(&head, &points.iter().map(row).collect::<Vec<_>>())
+    let times =
+        |range: Option<Range>| range.map_or(String::new(), |it| duration_range(it.least, it.most));
+    let numbers = |it: Range| number_range(it.least, it.most, 0);
+    Table::of(points)
+        .column("experiment", |it| it.experiment.clone())
+        .column("built by", |it| it.line.to_string())
+        .column("release", |it| it.release.clone())
+        .column(">p50", |it| times(it.p50_ns))
+        .column(">p99.9", |it| times(it.p999_ns))
+        .column(">instructions", |it| it.instructions.map_or(String::new(), numbers))
+        .column(">lost", |it| thousands(it.lost))
+        .column("change", |it| changes(&it.changes))
+        .text()
 }
 
 /// Such as `min +600 ns, p50 +612 ns: cgw_csum_xor_rel +89`. Functions are those of the experiment, so of all its figures.

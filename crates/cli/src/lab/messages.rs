@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use candor_lab::result::ResultFile;
 use candor_lab::sections::MESSAGES;
-use candor_lab::{glob, results};
 use candor_lat::section::Row;
 use clap::Args;
 
+use super::selection::results_in;
 use crate::Answer;
 use crate::json::lines;
 use crate::output::print;
@@ -28,12 +28,8 @@ pub(crate) struct Messages {
 
 /// A table per experiment with messages.
 pub(super) fn messages(arguments: &Messages) -> Answer {
-    let results = results::read(&arguments.dir).map_err(|error| error.to_string())?;
-    let is_selected = |result: &&ResultFile| {
-        arguments.only.as_deref().is_none_or(|glob| glob::matches(glob, &result.experiment))
-    };
-    let selected = results.iter().filter(is_selected);
-    let messages = selected.map(|result| (result, result.sections.rows(&MESSAGES)));
+    let results = results_in(&arguments.dir, arguments.only.as_deref())?;
+    let messages = results.iter().map(|result| (result, result.sections.rows(&MESSAGES)));
     let with_messages: Vec<_> = messages.filter(|(_, messages)| !messages.is_empty()).collect();
     if with_messages.is_empty() {
         return Err(format!(

@@ -10,7 +10,7 @@ use candor_lab::result::{ResultFile, Stopped};
 use candor_lab::runner::Ran;
 
 use super::ranges::{duration_range, number_range};
-use crate::output::{table, thousands};
+use crate::output::{Table, thousands};
 use crate::result::{sections, sum};
 
 /// The figures of all results, and of a few the details. The runs of one experiment with several seeds
@@ -37,22 +37,19 @@ fn tabulated(finished: &[&Ran], columns: &Columns) -> String {
         let mut runs = finished.iter().filter(|ran| ran.result.group() == group.name);
         runs.all(|ran| ran.is_cached)
     };
-    let mut head = vec!["experiment".to_owned()];
-    head.extend(columns.has_runs.then(|| ">runs".into()));
-    head.extend(columns.columns.iter().map(|column| format!(">{}", column.head)));
-    head.extend(has_cached.then(String::new));
-    let row = |group: &Group<'_>| {
-        let mut row = vec![group.name.to_owned()];
-        row.extend(columns.has_runs.then(|| group.runs.len().to_string()));
-        row.extend(columns.columns.iter().map(|column| cell(column, group)));
-        row.extend(has_cached.then(|| if is_cached(group) { "cached" } else { "" }.to_owned()));
-        row
-    };
-    let head: Vec<_> = head.iter().map(String::as_str).collect();
-    let rows: Vec<_> = groups.iter().map(row).collect();
+    let cached = |group: &Group<'_>| if is_cached(group) { "cached" } else { "" }.to_owned();
+    let mut table = Table::of(groups).column("experiment", |it| it.name.to_owned()).column_if(
+        columns.has_runs,
+        ">runs",
+        |it| it.runs.len().to_string(),
+    );
+    for column in &columns.columns {
+        table = table.column(format!(">{}", column.head), |it| cell(column, it));
+    }
+    let table = table.column_if(has_cached, "", cached).text();
     let has_maxima = columns.columns.iter().any(|column| column.head.ends_with("max"));
     let maxima = has_maxima.then(|| about_maxima(finished.iter().map(|ran| &ran.result))).flatten();
-    format!("{}\n{}{}", table(&head, &rows), columns.legend, maxima.unwrap_or_default())
+    format!("{table}\n{}{}", columns.legend, maxima.unwrap_or_default())
 }
 
 /// What the largest values of these results are worth: a line for below their table, if there is a result.
@@ -124,18 +121,12 @@ pub(crate) fn details(result: &ResultFile) -> String {
 /// What stopped frames, in the order of the columns above: not routed, refused, lost.
 fn stopped(all: &[Stopped]) -> String {
     let of = |ending: Ending| all.iter().filter(move |stopped| stopped.ending == ending.key());
-    let row = |ending: Ending, stopped: &Stopped| {
-        vec![
-            ending.label().to_owned(),
-            stopped.cause.clone(),
-            stopped.place.clone(),
-            stopped.rule.clone(),
-            thousands(stopped.frames),
-        ]
-    };
-    let rows: Vec<_> = Ending::ALL
-        .into_iter()
-        .flat_map(|ending| of(ending).map(move |stopped| row(ending, stopped)))
-        .collect();
-    table(&["stopped", "cause", "where", "rule", ">frames"], &rows)
+    let ordered = Ending::ALL.into_iter().flat_map(|ending| of(ending).map(move |it| (ending, it)));
+    Table::of(ordered)
+        .column("stopped", |(ending, _)| ending.label().to_owned())
+        .column("cause", |(_, it)| it.cause.clone())
+        .column("where", |(_, it)| it.place.clone())
+        .column("rule", |(_, it)| it.rule.clone())
+        .column(">frames", |(_, it)| thousands(it.frames))
+        .text()
 }

@@ -17,7 +17,7 @@ use clap::Args;
 use super::selection::{Selection, load};
 use crate::Answer;
 use crate::json;
-use crate::output::{print_more, table, thousands};
+use crate::output::{Table, print_more, thousands};
 use crate::progress::{Pulse, catch_interrupt, is_interrupted};
 
 #[derive(Args)]
@@ -105,24 +105,19 @@ fn listed(top: usize) -> usize {
 
 fn text(breakdown: &Breakdown, top: usize) -> String {
     let profile = &breakdown.profile;
-    let figures = |instructions: u64| {
-        let share = instructions as f64 / profile.instructions.max(1) as f64 * 100.0;
-        vec![format!("{:.1}", breakdown.per_frame(instructions)), format!("{share:.1}")]
+    let per_frame = |instructions: u64| format!("{:.1}", breakdown.per_frame(instructions));
+    let share = |instructions: u64| {
+        format!("{:.1}", instructions as f64 / profile.instructions.max(1) as f64 * 100.0)
     };
-    let places: Vec<_> = profile
-        .places()
-        .into_iter()
-        .map(|(place, instructions)| [vec![place], figures(instructions)].concat())
-        .collect();
-    let functions: Vec<_> = profile
-        .functions
-        .iter()
-        .take(listed(top))
-        .map(|function| {
-            let names = vec![function.name.clone(), function.place.clone()];
-            [names, figures(function.instructions)].concat()
-        })
-        .collect();
+    let places = Table::of(profile.places())
+        .column("place", |(place, _)| place.clone())
+        .column(">per frame", |(_, instructions)| per_frame(*instructions))
+        .column(">%", |(_, instructions)| share(*instructions));
+    let functions = Table::of(profile.functions.iter().take(listed(top)))
+        .column("function", |it| it.name.clone())
+        .column("place", |it| it.place.clone())
+        .column(">per frame", |it| per_frame(it.instructions))
+        .column(">%", |it| share(it.instructions));
     format!(
         "{}: {} {} for {} {}, {:.1} per frame\n\n{}\n{}\n",
         breakdown.experiment,
@@ -131,8 +126,8 @@ fn text(breakdown: &Breakdown, top: usize) -> String {
         thousands(breakdown.frames),
         noun(breakdown.frames, "frame"),
         breakdown.per_frame(profile.instructions),
-        table(&["place", ">per frame", ">%"], &places),
-        table(&["function", "place", ">per frame", ">%"], &functions),
+        places.text(),
+        functions.text(),
     )
 }
 

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use candor_lab::campaign::{self, Options};
 use candor_lab::experiment::{KernelChoice, Testbed};
-use candor_lab::{Campaign, Experiment, run};
+use candor_lab::result::ResultFile;
+use candor_lab::{Campaign, Experiment, glob, results, run};
 use clap::Args;
 
 use crate::output::shell_word;
@@ -127,6 +128,13 @@ fn kernels(selection: &Selection) -> Result<Vec<KernelChoice>, String> {
         return Err(format!("--kernel {} is there twice; name each kernel once", kernels[twice]));
     }
     kernels.iter().map(named).collect()
+}
+
+/// The results in a folder, of experiments that are meant.
+pub(super) fn results_in(dir: &Path, only: Option<&str>) -> Result<Vec<ResultFile>, String> {
+    let mut results = results::read(dir).map_err(|error| error.to_string())?;
+    results.retain(|it| only.is_none_or(|only| glob::matches(only, &it.experiment)));
+    Ok(results)
 }
 
 /// The command that runs one experiment again.

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use candor_diagnostics::{list_of_names, visible};
 use candor_lab::result::ResultFile;
 use candor_lab::sweep::{self, Sweep};
-use candor_lab::{glob, results};
 use candor_lat::histogram::classic;
 use candor_lat::text::{self, Canvas, Scale, Series};
 use candor_lat::{Metric, TapPath};
 use clap::Args;
 
+use super::selection::results_in;
 use crate::Answer;
 use crate::output::print;
 
@@ -48,11 +48,8 @@ fn parse_metric(key: &str) -> Result<Metric, String> {
 
 /// Profiles over one another, or histograms one after the other.
 pub(super) fn show(arguments: &Show) -> Answer {
-    let results = results::read(&arguments.dir).map_err(|error| error.to_string())?;
-    let selected = results.iter().filter(|result| {
-        arguments.only.as_deref().is_none_or(|glob| glob::matches(glob, &result.experiment))
-    });
-    let selected: Vec<_> = selected.collect();
+    let results = results_in(&arguments.dir, arguments.only.as_deref())?;
+    let selected: Vec<_> = results.iter().collect();
     let metric = arguments.metric.unwrap_or_else(|| usual(&selected));
     if let Some(axis) = &arguments.over {
         print(&ranges(arguments, metric, &selected, axis)?)?;

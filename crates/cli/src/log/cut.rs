@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use candor_bus::criteria::{Criteria, Group, Moment};
 use candor_bus::select::Selection;
-use candor_bus::words::View;
 use candor_diagnostics::{counted, did_you_mean, list_of_names};
 use candor_output::say;
 use candor_recording::{AnyRecord, Entry, Recording};
@@ -12,7 +11,7 @@ use clap::Args;
 
 use super::{InputArgs, Output, write_copy};
 use crate::Answer;
-use crate::bus::database;
+use crate::bus::view;
 
 #[derive(Args)]
 pub(crate) struct CutArgs {
@@ -90,9 +89,7 @@ impl CutArgs {
             return Err("no time is in --after and in --before; --after must be the earlier".into());
         }
         let ids = self.ids.iter().map(String::as_str);
-        let view = |path| {
-            View::new(database(path)?, &self.messages, &[]).map_err(|error| error.to_string())
-        };
+        let view = |path| view(path, &self.messages, &[]);
         Ok(Criteria {
             from: self.after,
             until: self.before,

@@ -17,7 +17,7 @@ use candor_wire::can::Kind;
 use clap::{Args, ValueEnum};
 
 use crate::Answer;
-use crate::bus::database;
+use crate::bus::view;
 
 use super::{InputArgs, Stop, at_most_one_stdin, explain_malformed, report_skipped};
 
@@ -122,9 +122,7 @@ struct Counts {
 pub(super) fn run(args: &DecodeArgs) -> Answer {
     let shape = args.shape()?;
     at_most_one_stdin(&args.files)?;
-    let database = database(&args.dbc)?;
-    let view = View::new(database, &args.message, &args.signal);
-    let view = view.map_err(|error| error.to_string())?;
+    let view = view(&args.dbc, &args.message, &args.signal)?;
     let mut sheet = sheet(shape, &view)?;
     let mut counts = Counts::default();
     let read = |file: &PathBuf| read(args, file, &view, sheet.as_mut(), &mut counts);

@@ -16,11 +16,12 @@ use candor_time::Nanos;
 use clap::Args;
 
 use super::info::write_table;
-use super::{InputArgs, Stop, explain_malformed, report_skipped};
+use super::{InputArgs, Stop, explain_malformed, report_skipped, unshown};
 use crate::Answer;
 use crate::duration;
 use crate::json;
 use crate::output::duration as shown;
+use crate::reading::candump_lines;
 
 /// So many frames are shown unless all are asked for.
 const SHOWN: u64 = 10;
@@ -194,11 +195,8 @@ struct Printer<'a> {
 
 impl<'a> Printer<'a> {
     fn new(args: &'a DiffArgs, names: &'a Names) -> Result<Self, String> {
-        // Every list of formats has candump's.
-        let format = Format::by_name("candump").ok_or("there is no format candump")?;
-        let mut line = Vec::new();
-        let encoder = format.encoder(&mut line);
         let out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        let (encoder, line) = (candump_lines()?, Vec::new());
         Ok(Self { args, names, out, encoder, line, shown: Cell::new(0) })
     }
 
@@ -208,12 +206,8 @@ impl<'a> Printer<'a> {
         }
         self.line.clear();
         let name = self.names.name(sighting.interface);
-        let unshown = |error: &dyn std::fmt::Display| {
-            Stop::Error(format!("a frame cannot be shown: {error}"))
-        };
         if self.args.json {
-            json::write(&(side, sighting, name.as_str()), &mut self.line)
-                .map_err(|error| unshown(&error))?;
+            json::write(&(side, sighting, name.as_str()), &mut self.line).map_err(unshown)?;
         } else {
             if self.shown.get() == 0 {
                 writeln!(self.out, "only in      frame")?;
@@ -221,7 +215,7 @@ impl<'a> Printer<'a> {
             let &Sighting { number, time_ns, interface, direction, frame } = sighting;
             let record = Record { time_ns, interface, direction, frame };
             write!(self.line, "{:<7} {number:>10}  ", side.name())?;
-            self.encoder.encode(&record, &name, &mut self.line).map_err(|error| unshown(&error))?;
+            self.encoder.encode(&record, &name, &mut self.line).map_err(unshown)?;
         }
         self.shown.set(self.shown.get() + 1);
         Ok(self.out.write_all(&self.line)?)

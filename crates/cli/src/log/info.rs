@@ -1,6 +1,6 @@
 //! `candor log info`: frames, rates, bus load and the identifiers of a recording.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use candor_output::say;
@@ -8,12 +8,14 @@ use candor_recording::{
     BusStatistics, IdStatistics, InterfaceIndex, LinkStatistics, PeriodStatistics, Recording,
     Statistics, Stream,
 };
+use candor_wire::can::frame::id_word;
+use candor_wire::can::notation::Identifier;
 use candor_wire::can::{Bitrate, Id, Timing};
 use clap::Args;
 
 use super::{InputArgs, Progress, explain_malformed, report_skipped};
 use crate::json;
-use crate::output::{note_unusual, unwritable};
+use crate::output::{Table, note_unusual, print};
 
 /// A bus cannot carry more: a second may hold the stamp of one frame more than fits into it.
 const FULL_PERCENT: f64 = 101.0;
@@ -60,10 +62,7 @@ pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
         say!("note: {}: the recording has no frames", args.file.display());
     }
     info.report_doubts();
-    match io::stdout().write_all(&text) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritable(&error)),
-        _ => Ok(()),
-    }
+    print(&String::from_utf8_lossy(&text))
 }
 
 /// Everything `candor log info` shows.
@@ -172,94 +171,53 @@ impl Info<'_> {
             Some(Timing { nominal, .. }) => format!("load at {nominal}"),
             None => "load".to_owned(),
         };
-        let mut rows = vec![row(["bus", "frames", "frames/s", &load])];
-        let has_peaks = self.timing.is_some();
-        if has_peaks {
-            rows[0].extend(["peak 10 ms", "peak 100 ms", "peak 1 s"].map(str::to_owned));
+        let mut table = Table::of(self.statistics.buses())
+            .column("bus", |(index, _)| self.interface(*index).to_owned())
+            .column("frames", |(_, bus)| bus.frames().to_string())
+            .column("frames/s", |(_, bus)| decimals(bus.rate(), 1, ""))
+            .column(load, |(_, bus)| {
+                decimals(self.timing.and_then(|timing| bus.load_percent(timing)), 2, " %")
+            });
+        for (place, name) in ["peak 10 ms", "peak 100 ms", "peak 1 s"].into_iter().enumerate() {
+            let peak = |bus: &BusStatistics| decimals(bus.peaks_percent()[place], 2, " %");
+            table = table.column_if(self.timing.is_some(), name, |(_, bus)| peak(bus));
         }
-        rows.extend(self.statistics.buses().map(|(index, bus)| {
-            let load = self.timing.and_then(|timing| bus.load_percent(timing));
-            let mut cells = row([
-                self.interface(index),
-                &bus.frames().to_string(),
-                &decimals(bus.rate(), 1, ""),
-                &decimals(load, 2, " %"),
-            ]);
-            if has_peaks {
-                cells.extend(bus.peaks_percent().map(|peak| decimals(peak, 2, " %")));
-            }
-            cells
-        }));
-        rows
+        table.lines()
     }
 
     fn id_rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![row([
-            "bus",
-            "id",
-            "frames",
-            "bytes",
-            "period ms",
-            "min ms",
-            "max ms",
-            "stddev ms",
-            "share",
-        ])];
-        rows.extend(self.statistics.ids().map(|(index, id, of_id)| {
-            let mut cells = row([
-                self.interface(index),
-                &hex(id),
-                &of_id.frames.to_string(),
-                &least_to_most(of_id.len_min, of_id.len_max),
-            ]);
-            cells.extend(period_cells(&of_id.period));
-            cells.push(decimals(self.share_percent(index, of_id), 2, " %"));
-            cells
-        }));
-        rows
+        let ids = Table::of(self.statistics.ids())
+            .column("bus", |(index, ..)| self.interface(*index).to_owned())
+            .column("id", |(_, id, _)| hex(*id))
+            .column("frames", |(.., it)| it.frames.to_string())
+            .column("bytes", |(.., it)| least_to_most(it.len_min, it.len_max));
+        with_periods(ids, |(.., it)| &it.period)
+            .column("share", |(index, _, it)| decimals(self.share_percent(*index, it), 2, " %"))
+            .lines()
     }
 
     fn link_rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![row(["link", "frames", "frames/s", "bytes", "Mbit/s"])];
-        rows.extend(self.statistics.ethernet().links().map(|(index, link)| {
-            row([
-                self.interface(index),
-                &link.frames().to_string(),
-                &decimals(link.rate(), 1, ""),
-                &link.bytes().to_string(),
-                &decimals(link.bits_per_second().map(|bits| bits / 1e6), 3, ""),
-            ])
-        }));
-        rows
+        let megabits = |link: &LinkStatistics| link.bits_per_second().map(|bits| bits / 1e6);
+        Table::of(self.statistics.ethernet().links())
+            .column("link", |(index, _)| self.interface(*index).to_owned())
+            .column("frames", |(_, link)| link.frames().to_string())
+            .column("frames/s", |(_, link)| decimals(link.rate(), 1, ""))
+            .column("bytes", |(_, link)| link.bytes().to_string())
+            .column("Mbit/s", |(_, link)| decimals(megabits(link), 3, ""))
+            .lines()
     }
 
     fn stream_rows(&self) -> Vec<Vec<String>> {
-        let mut rows = vec![row([
-            "link",
-            "destination",
-            "vlan",
-            "type",
-            "frames",
-            "bytes",
-            "period ms",
-            "min ms",
-            "max ms",
-            "stddev ms",
-        ])];
-        rows.extend(self.statistics.ethernet().streams().map(|(index, stream, of_stream)| {
-            let vlan = stream.vlan.map_or_else(|| "-".to_owned(), |vlan| vlan.to_string());
-            let mut cells = row([
-                self.interface(index),
-                &stream.destination.to_string(),
-                &vlan,
-                &ether_type(stream).unwrap_or_else(|| "length".to_owned()),
-                &of_stream.frames.to_string(),
-                &least_to_most(of_stream.len_min, of_stream.len_max),
-            ]);
-            cells.extend(period_cells(&of_stream.period));
-            cells
-        }));
-        rows
+        let vlan = |stream: &Stream| stream.vlan.map_or_else(|| "-".into(), |it| it.to_string());
+        let kind = |stream: Stream| ether_type(stream).unwrap_or_else(|| "length".to_owned());
+        let streams = Table::of(self.statistics.ethernet().streams())
+            .column("link", |(index, ..)| self.interface(*index).to_owned())
+            .column("destination", |(_, stream, _)| stream.destination.to_string())
+            .column("vlan", |(_, stream, _)| vlan(stream))
+            .column("type", |(_, stream, _)| kind(*stream))
+            .column("frames", |(.., it)| it.frames.to_string())
+            .column("bytes", |(.., it)| least_to_most(it.len_min, it.len_max));
+        with_periods(streams, |(.., it)| &it.period).lines()
     }
 
     fn write_json(&self, out: &mut Vec<u8>) -> io::Result<()> {
@@ -294,23 +252,19 @@ fn least_to_most(least: usize, most: usize) -> String {
     if least == most { least.to_string() } else { format!("{least}-{most}") }
 }
 
-/// Mean, minimum, maximum and standard deviation in milliseconds.
-fn period_cells(period: &PeriodStatistics) -> [String; 4] {
+/// Adds mean, minimum, maximum and standard deviation in milliseconds.
+fn with_periods<T>(table: Table<T>, period: impl Fn(&T) -> &PeriodStatistics) -> Table<T> {
     let millis = |ns: Option<f64>| decimals(ns.map(|ns| ns / 1e6), 3, "");
-    [
-        millis(period.mean_ns()),
-        millis(period.min_ns().map(|ns| ns as f64)),
-        millis(period.max_ns().map(|ns| ns as f64)),
-        millis(period.stddev_ns()),
-    ]
+    table
+        .column("period ms", |it| millis(period(it).mean_ns()))
+        .column("min ms", |it| millis(period(it).min_ns().map(|ns| ns as f64)))
+        .column("max ms", |it| millis(period(it).max_ns().map(|ns| ns as f64)))
+        .column("stddev ms", |it| millis(period(it).stddev_ns()))
 }
 
 /// As candump writes it: 3 digits standard, 8 extended.
 pub(crate) fn hex(id: Id) -> String {
-    match id {
-        Id::Standard(id) => format!("{:03X}", id.as_raw()),
-        Id::Extended(id) => format!("{:08X}", id.as_raw()),
-    }
+    Identifier(id_word(id)).to_string()
 }
 
 /// Microseconds if that is exact, else nanoseconds.
@@ -325,10 +279,6 @@ fn seconds(time_ns: u64) -> String {
 
 fn decimals(value: Option<f64>, digits: usize, unit: &str) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}{unit}"))
-}
-
-fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
-    cells.map(str::to_owned).to_vec()
 }
 
 /// Writes rows of the same number of cells; the first `left` columns are aligned left, the others

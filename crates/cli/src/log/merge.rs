@@ -9,10 +9,11 @@ use candor_recording::{Merge, MergeInput, Recording, Writer};
 use clap::Args;
 
 use super::{
-    Copied, InputArgs, Output, Progress, at_most_one_stdin, distinct, explain, explain_malformed,
+    Copied, InputArgs, Output, Progress, at_most_one_stdin, explain, explain_malformed,
     report_skipped,
 };
 use crate::duration;
+use crate::output::distinct;
 
 #[derive(Args)]
 pub(crate) struct MergeArgs {

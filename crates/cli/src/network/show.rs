@@ -10,13 +10,14 @@ use candor_network::{Bus, Message, Network, Node, file, longest_transmission, sh
 use candor_output::say;
 use candor_rules::file::disk;
 use candor_time::Nanos;
+use candor_wire::can::Timing;
 use clap::Args;
 
 use crate::Answer;
 use crate::color;
 use crate::file_kind::FileKind;
 use crate::json::lines;
-use crate::output::{duration, print, table};
+use crate::output::{Table, duration, print};
 use crate::route::read;
 
 #[derive(Args)]
@@ -99,21 +100,33 @@ impl<'a> Shown<'a> {
         if !self.network.title.is_empty() {
             parts.push(format!("{}\n", visible(&self.network.title)));
         }
-        let buses: Vec<_> = self.network.buses.iter().zip(self.loads).map(bus_row).collect();
-        parts.push(table(&["bus", "kind", ">bit rate", ">frames/s", ">load at most"], &buses));
-        let nodes: Vec<_> = self.network.nodes.iter().map(|node| self.node_row(node)).collect();
-        if !nodes.is_empty() {
-            parts.push(table(&["node", "bus", "queue", ">messages"], &nodes));
+        parts.push(self.bus_table());
+        if !self.network.nodes.is_empty() {
+            parts.push(self.node_table());
         }
         let messages = self.message_table();
         parts.extend((!self.flows.is_empty()).then_some(messages));
         parts.join("\n")
     }
 
-    fn node_row(&self, node: &Node) -> Vec<String> {
-        let order = node.queue.discipline.name();
-        let queue = format!("{order}, {}", counted(node.queue.depth as u64, "frame"));
-        vec![node.name.clone(), self.bus_name(node).into(), queue, node.messages.len().to_string()]
+    fn bus_table(&self) -> String {
+        Table::of(self.network.buses.iter().zip(self.loads))
+            .column("bus", |(bus, _)| bus.name.clone())
+            .column("kind", |(bus, _)| kind(bus.is_fd).to_owned())
+            .column(">bit rate", |(bus, _)| rates(bus.timing))
+            .column(">frames/s", |(_, load)| format!("{:.1}", load.frames_per_second))
+            .column(">load at most", |(_, load)| format!("{:.1} %", load.longest_share * 100.0))
+            .text()
+    }
+
+    fn node_table(&self) -> String {
+        let depth = |node: &Node| counted(node.queue.depth as u64, "frame");
+        Table::of(&self.network.nodes)
+            .column("node", |it| it.name.clone())
+            .column("bus", |it| self.bus_name(it).into())
+            .column("queue", |it| format!("{}, {}", it.queue.discipline.name(), depth(it)))
+            .column(">messages", |it| it.messages.len().to_string())
+            .text()
     }
 
     /// Each message on each bus, the most urgent first. What no message has takes no column.
@@ -125,25 +138,28 @@ impl<'a> Shown<'a> {
         let has_fd = rows.iter().any(|row| row.flow.frame.is_fd());
         let has_offset = rows.iter().filter(is_sent).any(|row| row.message.offset.is_some());
         let has_jitter = rows.iter().filter(is_sent).any(|row| row.message.jitter != Nanos::ZERO);
-        let columns = [
-            ("bus", true),
-            ("identifier", true),
-            ("message", true),
-            ("sent by", true),
-            ("kind", has_fd),
-            (">bytes", true),
-            (">period", true),
-            (">offset", has_offset),
-            (">jitter", has_jitter),
-            (">longest", true),
-        ];
-        let head: Vec<_> =
-            columns.iter().filter(|(_, is_used)| *is_used).map(|(name, _)| *name).collect();
-        let used = |row: &Reached<'_>| {
-            let cells = message_row(row).into_iter().zip(columns);
-            cells.filter(|(_, (_, is_used))| *is_used).map(|(cell, _)| cell).collect()
+        // When a message is sent is said on the bus of its node.
+        let offset = |row: &Reached<'_>| match row.message.offset {
+            _ if !is_sent(&row) => "-".into(),
+            Some(offset) => time(offset),
+            None => "random".into(),
         };
-        table(&head, &rows.iter().map(used).collect::<Vec<_>>())
+        let jitter = |row: &Reached<'_>| match row.message.jitter {
+            jitter if is_sent(&row) && jitter != Nanos::ZERO => time(jitter),
+            _ => "-".into(),
+        };
+        Table::of(rows)
+            .column("bus", |it| it.bus.name.clone())
+            .column("identifier", |it| show_id(it.flow.frame.can_id()))
+            .column("message", |it| it.message.name.clone())
+            .column("sent by", Reached::sender)
+            .column_if(has_fd, "kind", |it| kind(it.flow.frame.is_fd()).into())
+            .column(">bytes", |it| it.flow.frame.len().to_string())
+            .column(">period", |it| time(it.message.period))
+            .column_if(has_offset, ">offset", offset)
+            .column_if(has_jitter, ">jitter", jitter)
+            .column(">longest", |it| it.longest().map_or_else(|| "lost".into(), time))
+            .text()
     }
 }
 
@@ -159,6 +175,14 @@ pub(crate) struct Reached<'a> {
 }
 
 impl Reached<'_> {
+    /// The node, or the gateways that pass it on.
+    fn sender(&self) -> String {
+        match self.gateways.is_empty() {
+            true => self.node.name.clone(),
+            false => format!("{} (from {})", self.gateways.join(", "), self.from),
+        }
+    }
+
     /// `None` if the bus cannot carry it.
     pub(crate) fn longest(&self) -> Option<Nanos> {
         let longest = longest_transmission(&self.flow.frame, self.bus.timing);
@@ -166,16 +190,13 @@ impl Reached<'_> {
     }
 }
 
-fn bus_row((bus, load): (&Bus, &Load)) -> Vec<String> {
-    let [nominal, data] =
-        [bus.timing.nominal, bus.timing.data].map(|it| rate(it.bits_per_second()));
-    vec![
-        bus.name.clone(),
-        if bus.is_fd { "CAN FD" } else { "classical" }.to_owned(),
-        if nominal == data { nominal } else { format!("{nominal}, data {data}") },
-        format!("{:.1}", load.frames_per_second),
-        format!("{:.1} %", load.longest_share * 100.0),
-    ]
+const fn kind(is_fd: bool) -> &'static str {
+    if is_fd { "CAN FD" } else { "classical" }
+}
+
+fn rates(Timing { nominal, data }: Timing) -> String {
+    let [nominal, data] = [nominal, data].map(|it| rate(it.bits_per_second()));
+    if nominal == data { nominal } else { format!("{nominal}, data {data}") }
 }
 
 fn rate(bits_per_second: u32) -> String {
@@ -185,27 +206,6 @@ fn rate(bits_per_second: u32) -> String {
     }
 }
 
-/// All cells. When a message is sent is said on the bus of its node.
-fn message_row(row: &Reached<'_>) -> [String; 10] {
-    let Reached { flow, node, message, from, bus, gateways } = row;
-    let by = gateways.join(", ");
-    let is_sent = by.is_empty();
-    let from = if is_sent { node.name.clone() } else { format!("{by} (from {from})") };
-    let time = |it: Nanos| duration(it.as_nanos() as f64);
-    [
-        bus.name.clone(),
-        show_id(flow.frame.can_id()),
-        message.name.clone(),
-        from,
-        if flow.frame.is_fd() { "CAN FD" } else { "classical" }.into(),
-        flow.frame.len().to_string(),
-        time(message.period),
-        match message.offset {
-            None if is_sent => "random".into(),
-            Some(offset) if is_sent => time(offset),
-            _ => "-".into(),
-        },
-        if is_sent && message.jitter != Nanos::ZERO { time(message.jitter) } else { "-".into() },
-        row.longest().map_or_else(|| "lost".into(), time),
-    ]
+fn time(it: Nanos) -> String {
+    duration(it.as_nanos() as f64)
 }

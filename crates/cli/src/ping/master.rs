@@ -1,7 +1,6 @@
 //! `candor ping`: sends requests, and measures until the answers come.
 
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_bus::outlet::Stop;
@@ -11,7 +10,7 @@ use candor_diagnostics::counted;
 use candor_lat::TapPath;
 use candor_lat::result::ResultFile;
 use candor_linux::clock;
-use candor_output::{Target, say};
+use candor_output::say;
 use candor_ping::{Counts, Master, Pace, Pair, Plan, Track, Trip, run, shortest};
 use candor_port::Address;
 use candor_time::{Instant, Monotonic, Nanos};
@@ -22,9 +21,10 @@ use clap::Args;
 use super::report::{self, Draw, Measured, Tick};
 use super::{PairArgs, RealTimeArgs, open};
 use crate::Answer;
-use crate::bus::live::{Out, catch_signals, hex_word};
+use crate::bus::live::{Out, catch_signals, hex_id, hex_word};
+use crate::csv::{Csv, cell};
 use crate::duration;
-use crate::overwrite::{Overwriting, unwritable};
+use crate::overwrite::Overwriting;
 use crate::result::{self, Aim, Saving};
 
 /// Requests if neither a count nor a time is given.
@@ -136,7 +136,8 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
             "the data bit rate is taken for the nominal one; write both if it is another, as --against 1M,2M"
         );
     }
-    let csv = args.csv.as_deref().map(|path| Csv::create(path, args.overwriting)).transpose()?;
+    let head = "request_id,number,sent_ns,outcome,round_trip_ns,wire_ns";
+    let csv = args.csv.as_deref().map(|path| Csv::create(path, args.overwriting, head));
     let mut follower = Follower {
         stop,
         end: args.time.map(|time| clock::now::<Monotonic>() + time),
@@ -149,7 +150,7 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
         pairs: pairs.clone(),
         measured: Measured::new(pairs.len()),
         out: Out::new(),
-        csv,
+        csv: csv.transpose()?,
         error: None,
         interrupted_after: None,
         is_json: args.json,
@@ -232,52 +233,6 @@ impl Partner {
             // It has said so.
             Err(_) => Err("the thread that answers has failed".into()),
         }
-    }
-}
-
-fn failure(path: &Path, error: &io::Error) -> String {
-    unwritable(path, error, "name another file")
-}
-
-/// Each round trip in a file.
-struct Csv {
-    path: PathBuf,
-    out: BufWriter<Target>,
-}
-
-impl Csv {
-    fn create(path: &Path, overwriting: Overwriting) -> Result<Self, String> {
-        let out = BufWriter::with_capacity(1 << 20, overwriting.target(path)?);
-        let mut csv = Self { path: path.to_owned(), out };
-        csv.line(format_args!("request_id,number,sent_ns,outcome,round_trip_ns,wire_ns"))?;
-        Ok(csv)
-    }
-
-    fn line(&mut self, line: std::fmt::Arguments<'_>) -> Result<(), String> {
-        writeln!(self.out, "{line}").map_err(|error| failure(&self.path, &error))
-    }
-
-    /// The file takes its name: it is complete.
-    fn finish(self) -> Result<(), String> {
-        let finished = self.out.into_inner().map_err(|error| error.into_error());
-        finished.and_then(Target::finish).map_err(|error| failure(&self.path, &error))
-    }
-
-    fn write(
-        &mut self,
-        start: Instant<Monotonic>,
-        trip: &Trip,
-        wire: Option<Nanos>,
-    ) -> Result<(), String> {
-        let number = |nanos: Option<Nanos>| {
-            nanos.map(|nanos| nanos.as_nanos().to_string()).unwrap_or_default()
-        };
-        let Trip { number: which, request, sent, outcome, .. } = trip;
-        let sent_ns = sent.since(start).as_nanos();
-        let (name, round_trip) = (outcome.name(), number(outcome.round_trip()));
-        let id = crate::bus::live::hex_id(request);
-        let wire = number(wire);
-        self.line(format_args!("{id},{which},{sent_ns},{name},{round_trip},{wire}"))
     }
 }
 
@@ -407,9 +362,17 @@ impl run::Observer for Follower {
                 self.measured.add(trip.track, round_trip, wire);
             }
         }
-        if let Some(csv) = &mut self.csv
-            && let Err(error) = csv.write(self.start, trip, wire)
-        {
+        let Some(csv) = &mut self.csv else { return };
+        let written = csv.line(format_args!(
+            "{},{},{},{},{},{}",
+            hex_id(&trip.request),
+            trip.number,
+            trip.sent.since(self.start).as_nanos(),
+            trip.outcome.name(),
+            cell(trip.outcome.round_trip().map(Nanos::as_nanos)),
+            cell(wire.map(Nanos::as_nanos)),
+        ));
+        if let Err(error) = written {
             self.error.get_or_insert(error);
         }
     }

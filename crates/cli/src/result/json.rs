@@ -1,24 +1,12 @@
 //! What commands print that measure.
 
 use candor_lat::Figures;
-use candor_lat::section::Sections;
-use serde_json::{Value, json};
 
 use super::Saved;
-use crate::json::{Json, objects};
+use crate::json::objects;
 
 /// The worlds in which something is measured.
 const TESTBEDS: [&str; 4] = ["sim", "vm", "host", "live"];
-
-impl Json for Sections {
-    fn write(&self, out: &mut Vec<u8>) -> std::io::Result<()> {
-        Ok(serde_json::to_writer(out, self)?)
-    }
-
-    fn schema() -> Value {
-        json!({"type": "object"})
-    }
-}
 
 objects! {
     /// What was measured; `sent` is the sum of `received`, `not_routed`, `refused` and `lost`.

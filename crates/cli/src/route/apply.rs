@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use candor_diagnostics::{counted, did_you_mean};
 use candor_engine::{Bus, BusIndex, Table};
@@ -18,7 +17,7 @@ use super::{Rules, read_rules, stats};
 use crate::Answer;
 use crate::color;
 use crate::log::{InputArgs, Output, Progress, explain_malformed, report_skipped};
-use crate::output::print;
+use crate::output::{pair, print};
 
 #[derive(Args)]
 pub(crate) struct ApplyArgs {
@@ -32,8 +31,8 @@ pub(crate) struct ApplyArgs {
     output_file: PathBuf,
     /// An interface of the recording is this bus of the rules (may be repeated); default: the bus with its name, as the rules
     /// or the machine call it
-    #[arg(long, value_name = "INTERFACE=BUS")]
-    map: Vec<Mapping>,
+    #[arg(long, value_name = "INTERFACE=BUS", value_parser = read_mapping)]
+    map: Vec<(String, String)>,
     /// Print JSON Lines: objects of type "port" and "rule", then one of type "summary"
     #[arg(long)]
     json: bool,
@@ -43,24 +42,9 @@ pub(crate) struct ApplyArgs {
     input: InputArgs,
 }
 
-/// `can0=powertrain`
-#[derive(Clone)]
-struct Mapping {
-    interface: String,
-    bus: String,
-}
-
-impl FromStr for Mapping {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some((interface, bus)) if !interface.is_empty() && !bus.is_empty() => {
-                Ok(Self { interface: interface.into(), bus: bus.into() })
-            }
-            _ => Err("expected INTERFACE=BUS, such as can0=powertrain".into()),
-        }
-    }
+/// An interface and its bus.
+fn read_mapping(text: &str) -> Result<(String, String), String> {
+    pair(text).ok_or_else(|| "expected INTERFACE=BUS, such as can0=powertrain".into())
 }
 
 /// False if the rules have errors, or if no frame of the recording is on one of their buses.
@@ -109,8 +93,8 @@ struct Buses {
 }
 
 impl Buses {
-    fn new(table: &Table, map: &[Mapping]) -> Result<Self, String> {
-        let resolve = |Mapping { interface, bus }: &Mapping| {
+    fn new(table: &Table, map: &[(String, String)]) -> Result<Self, String> {
+        let resolve = |(interface, bus): &(String, String)| {
             let index = table.bus(bus).ok_or_else(|| unknown(table, bus))?;
             Ok((interface.clone(), index))
         };

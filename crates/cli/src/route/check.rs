@@ -4,9 +4,9 @@
 
 use std::path::PathBuf;
 
-use candor_diagnostics::{Findings, Severity, counted};
+use candor_diagnostics::{Severity, counted};
 use candor_gateway::control::FindingLine;
-use candor_gateway::plan::{Choice, Planned, plan};
+use candor_gateway::plan::{Choice, plan};
 use candor_gateway::plane::PLANES;
 use candor_output::say;
 use clap::Args;
@@ -15,7 +15,7 @@ use super::{Rules, read_rules};
 use crate::Answer;
 use crate::color;
 use crate::json::{line, lines};
-use crate::output::print;
+use crate::output::{Table, print};
 
 #[derive(Args)]
 pub(crate) struct CheckArgs {
@@ -39,28 +39,29 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
         return print(&format!("{bytes}\n")).map(|()| true);
     }
     let Rules { name, table, findings, .. } = read_rules(&args.file)?;
-    let (errors, warnings) = counts(&findings);
+    let [errors, warnings] =
+        [Severity::Error, Severity::Warning].map(|severity| findings.count(severity));
     let planned = match &table {
         // With that plane there is nobody who refuses.
         Some(table) if args.plan => plan(table, PLANES, Choice::Auto).unwrap_or_default(),
         _ => Vec::new(),
     };
+    let rules = table.as_ref().map_or(&[][..], |table| &table.rules);
+    let planned: Vec<_> = planned.iter().filter_map(|it| Some((rules.get(it.rule)?, it))).collect();
     if args.json {
         let findings = lines(findings.sorted().iter().map(FindingLine::new))?;
-        let rules = table.as_ref().map_or(&[][..], |table| &table.rules);
-        let plans = lines(planned.iter().filter_map(|it| Some((rules.get(it.rule)?, it))))?;
+        let plans = lines(planned)?;
         let summary =
             line(&(name.as_str(), table.as_ref().map(|_| rules.len()), [errors, warnings]))?;
         print(&(findings + &plans + &summary))?;
     } else {
         print(&color::findings(&findings, color::on_stdout()))?;
         if args.plan && table.is_some() {
-            let row = |planned: &Planned| {
-                let rule = table.as_ref()?.rules.get(planned.rule)?;
-                Some(vec![rule.name.clone(), planned.plane.name.into(), planned.reason.clone()])
-            };
-            let rows: Vec<_> = planned.iter().filter_map(row).collect();
-            print(&crate::output::table(&["rule", "plane", "reason"], &rows))?;
+            let table = Table::of(planned)
+                .column("rule", |(rule, _)| rule.name.clone())
+                .column("plane", |(_, it)| it.plane.name.into())
+                .column("reason", |(_, it)| it.reason.clone());
+            print(&table.text())?;
         }
     }
     let found = format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"));
@@ -72,8 +73,4 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
         None => say!("{name}: {found}"),
     }
     Ok(table.is_some())
-}
-
-fn counts(findings: &Findings) -> (usize, usize) {
-    (findings.count(Severity::Error), findings.count(Severity::Warning))
 }

@@ -290,19 +290,18 @@ impl Scene<'_> {
 
     /// A frame by the DBC file of a bus.
     fn words(&self, bus: BusIndex, frame: &Frame) -> Option<String> {
-        let (message, values) = self.decode(bus, frame)?;
-        let values: Vec<_> = values.iter().map(candor_bus::words::show_value).collect();
-        Some(format!("{message}: {}", values.join(", ")))
+        let Named { message, signals } = self.named(bus, frame);
+        let values: Vec<_> = signals.iter().map(candor_bus::words::show_value).collect();
+        Some(format!("{}: {}", message?, values.join(", ")))
     }
 
     /// The message that a frame is on a bus, and its signals.
-    fn decode<'f>(
-        &'f self,
-        bus: BusIndex,
-        frame: &'f Frame,
-    ) -> Option<(&'f str, Vec<Decoded<'f>>)> {
-        let message = self.databases.get(&bus)?.message_of(frame)?;
-        Some((&message.name, message.decode(frame).collect()))
+    fn named<'s>(&'s self, bus: BusIndex, frame: &'s Frame) -> Named<'s> {
+        let message = self.databases.get(&bus).and_then(|database| database.message_of(frame));
+        message.map_or_else(Named::default, |message| Named {
+            message: Some(&message.name),
+            signals: message.decode(frame).collect(),
+        })
     }
 }
 

@@ -15,7 +15,7 @@ use clap::Args;
 use super::read_bytes;
 use crate::Answer;
 use crate::json::{line, lines};
-use crate::output::{print, table, thousands};
+use crate::output::{Table, print, thousands};
 
 #[derive(Args)]
 pub(crate) struct ImageArgs {
@@ -71,31 +71,25 @@ pub(crate) fn bus(program: &Program, index: BusIndex) -> &str {
 
 fn tables(sections: &[Extent], buses: &[Bus], rules: &[(&Program, &[Job])]) -> String {
     let yes_no = |is: bool| if is { "yes" } else { "no" }.to_owned();
-    let of_sections: Vec<_> = sections
-        .iter()
-        .map(|it| {
-            let (kind, bytes) = (it.section.kind().into(), it.section.record_bytes() as u64);
-            let numbers = [kind, it.offset as u64, bytes, it.count.into()].map(thousands);
-            [vec![it.section.name().to_owned()], numbers.to_vec()].concat()
-        })
-        .collect();
-    let of_buses: Vec<_> = buses
-        .iter()
-        .map(|it| vec![it.name.clone(), it.port.clone(), yes_no(it.is_virtual)])
-        .collect();
-    let of_rules: Vec<_> = rules
-        .iter()
-        .map(|(program, jobs)| {
-            let to: Vec<_> = jobs.iter().map(|it| bus(program, it.to)).collect();
-            let Job { rule_index, rule, from, modifies, .. } = &jobs[0];
-            let from = bus(program, *from).to_owned();
-            vec![rule_index.to_string(), rule.clone(), from, to.join(", "), yes_no(*modifies)]
-        })
-        .collect();
-    format!(
-        "{}\n{}\n{}",
-        table(&["section", ">kind", ">offset", ">record bytes", ">records"], &of_sections),
-        table(&["bus", "port", "virtual"], &of_buses),
-        table(&[">rule", "name", "from", "to", "modifies"], &of_rules),
-    )
+    let of_sections = Table::of(sections)
+        .column("section", |it| it.section.name().to_owned())
+        .column(">kind", |it| thousands(it.section.kind().into()))
+        .column(">offset", |it| thousands(it.offset as u64))
+        .column(">record bytes", |it| thousands(it.section.record_bytes() as u64))
+        .column(">records", |it| thousands(it.count.into()))
+        .text();
+    let of_buses = Table::of(buses)
+        .column("bus", |it| it.name.clone())
+        .column("port", |it| it.port.clone())
+        .column("virtual", |it| yes_no(it.is_virtual))
+        .text();
+    let to = |program, jobs: &[Job]| jobs.iter().map(|it| bus(program, it.to)).collect::<Vec<_>>();
+    let of_rules = Table::of(rules)
+        .column(">rule", |(_, jobs)| jobs[0].rule_index.to_string())
+        .column("name", |(_, jobs)| jobs[0].rule.clone())
+        .column("from", |(program, jobs)| bus(program, jobs[0].from).to_owned())
+        .column("to", |(program, jobs)| to(program, jobs).join(", "))
+        .column("modifies", |(_, jobs)| yes_no(jobs[0].modifies))
+        .text();
+    format!("{of_sections}\n{of_buses}\n{of_rules}")
 }

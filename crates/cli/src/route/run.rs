@@ -15,11 +15,12 @@ use candor_port::Medium;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use super::stats::{causes, list};
 use crate::Answer;
 use crate::color;
 use crate::embedded::unused_by_gateways;
 use crate::file_kind::FileKind;
-use crate::output::{print_within, table, thousands};
+use crate::output::{Table, print_within, thousands};
 
 #[derive(Args)]
 pub(crate) struct RunArgs {
@@ -156,35 +157,29 @@ fn paced_by_the_machine(snapshot: &Snapshot) -> String {
 
 /// What the gateway has done, in two tables.
 pub(super) fn summary(snapshot: &Snapshot) -> String {
-    let rows: Vec<Vec<String>> = snapshot
-        .rules
-        .iter()
-        .map(|rule| {
-            let causes = super::stats::causes(rule);
-            let causes: Vec<_> =
-                causes.iter().map(|(cause, n)| format!("{cause} {}", thousands(*n))).collect();
-            let causes = if causes.is_empty() { "-".to_owned() } else { causes.join(", ") };
-            vec![
-                rule.rule.clone(),
-                rule.from.clone(),
-                rule.to.clone(),
-                thousands(rule.copies()),
-                thousands(rule.handled),
-                thousands(rule.refused()),
-                thousands(rule.lost()),
-                causes,
-            ]
-        })
-        .collect();
-    let ports: Vec<Vec<String>> = snapshot.ports.iter().map(port_row).collect();
-    let head =
-        ["port", ">received", ">routed", ">not routed", ">refused", ">transmitted", "trouble"];
-    let rules = ["rule", "from", "to", ">copies", ">handled", ">refused", ">lost", "causes"];
-    let rules = table(&rules, &rows);
-    format!("{}\n{rules}", table(&head, &ports))
+    let ports = Table::of(&snapshot.ports)
+        .column("port", |it| it.bus.clone())
+        .column(">received", |it| thousands(it.received))
+        .column(">routed", |it| thousands(it.routed()))
+        .column(">not routed", |it| thousands(it.not_routed()))
+        .column(">refused", |it| thousands(it.refused()))
+        .column(">transmitted", |it| thousands(it.transmitted))
+        .column("trouble", |it| troubles(it))
+        .text();
+    let rules = Table::of(&snapshot.rules)
+        .column("rule", |it| it.rule.clone())
+        .column("from", |it| it.from.clone())
+        .column("to", |it| it.to.clone())
+        .column(">copies", |it| thousands(it.copies()))
+        .column(">handled", |it| thousands(it.handled))
+        .column(">refused", |it| thousands(it.refused()))
+        .column(">lost", |it| thousands(it.lost()))
+        .column("causes", |it| causes(it))
+        .text();
+    format!("{ports}\n{rules}")
 }
 
-fn port_row(port: &PortSnapshot) -> Vec<String> {
+fn troubles(port: &PortSnapshot) -> String {
     let troubles = [
         (port.malformed_frames, "malformed"),
         (port.overflow_frames, "lost before they could be received"),
@@ -196,18 +191,6 @@ fn port_row(port: &PortSnapshot) -> Vec<String> {
         (port.lost, "lost after the port took them"),
         (port.looping, "in loops"),
     ];
-    let troubles: Vec<_> = troubles
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{} {what}", thousands(count)))
-        .collect();
-    vec![
-        port.bus.clone(),
-        thousands(port.received),
-        thousands(port.routed()),
-        thousands(port.not_routed()),
-        thousands(port.refused()),
-        thousands(port.transmitted),
-        if troubles.is_empty() { "-".to_owned() } else { troubles.join(", ") },
-    ]
+    let troubles = troubles.into_iter().filter(|(count, _)| *count > 0);
+    list(troubles.map(|(count, what)| format!("{} {what}", thousands(count))))
 }

@@ -10,16 +10,16 @@ use std::path::PathBuf;
 use candor_causes::{Ending, ending};
 use candor_diagnostics::counted;
 use candor_gateway::Snapshot;
-use candor_gateway::control::rates::Rates;
+use candor_gateway::control::rates::{PortRates, Rates, RuleRates};
 use candor_gateway::control::{Answer as Reply, Request};
-use candor_gateway::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
+use candor_gateway::snapshot::{PortSnapshot, RuleSnapshot};
 use candor_output::say;
 use candor_time::Nanos;
 use clap::Args;
 
 use super::gateway::{connect, describe, other_file};
 use crate::Answer;
-use crate::output::{duration, print, print_more, table, thousands};
+use crate::output::{Table, duration, print, print_more, thousands};
 
 #[derive(Args)]
 pub(crate) struct StatsArgs {
@@ -166,11 +166,11 @@ pub(super) fn remarks(port: &PortSnapshot) -> Vec<String> {
 }
 
 /// What stopped copies: losses first, the most frequent cause first.
-pub(super) fn causes(rule: &RuleSnapshot) -> Vec<(&str, u64)> {
+pub(super) fn causes(rule: &RuleSnapshot) -> String {
     let mut causes: Vec<_> =
         rule.stopped.iter().map(|(cause, &count)| (cause.as_str(), count)).collect();
     sort_causes(&mut causes);
-    causes
+    list(causes.iter().map(|(cause, count)| format!("{cause} {}", thousands(*count))))
 }
 
 /// Losses first, then by number.
@@ -178,7 +178,7 @@ pub(super) fn sort_causes(causes: &mut [(&str, u64)]) {
     causes.sort_by_key(|&(cause, count)| (ending(cause) != Ending::Lost, std::cmp::Reverse(count)));
 }
 
-fn list(items: impl IntoIterator<Item = String>) -> String {
+pub(super) fn list(items: impl IntoIterator<Item = String>) -> String {
     let items: Vec<_> = items.into_iter().collect();
     if items.is_empty() { "-".to_owned() } else { items.join(", ") }
 }
@@ -188,102 +188,80 @@ fn per_second(rate: f64) -> String {
 }
 
 fn ports(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
-    let row = |(index, port): (usize, &PortSnapshot)| {
-        let rates = rates.and_then(|rates| rates.ports.get(index));
-        let mut row = vec![port_title(port), thousands(port.received)];
-        row.extend(rates.map(|rates| per_second(rates.received)));
-        row.extend([port.routed(), port.not_routed(), port.refused()].map(thousands));
-        row.push(thousands(port.transmitted));
-        row.extend(rates.map(|rates| per_second(rates.transmitted)));
-        let load = port.least_load_percent.map(|percent| format!("{percent:.1} %"));
-        row.push(load.unwrap_or_else(|| "-".to_owned()));
-        row.push(thousands(port.full));
-        row.push(format!("{} of {}", thousands(port.queued), thousands(port.queue_depth)));
-        row.push(thousands(port.most_queued));
-        row.push(list(remarks(port)));
-        row
+    let rate = |place: usize, of: fn(&PortRates) -> f64| {
+        per_second(rates.and_then(|rates| rates.ports.get(place)).map_or(0.0, of))
     };
-    let rows: Vec<_> = snapshot.ports.iter().enumerate().map(row).collect();
-    let mut head = vec!["port", ">received"];
-    head.extend(rates.map(|_| ">per s"));
-    head.extend([">routed", ">not routed", ">refused", ">transmitted"]);
-    head.extend(rates.map(|_| ">per s"));
-    head.extend([">load", ">full", ">queued", ">most", "remarks"]);
-    table(&head, &rows)
+    Table::of(snapshot.ports.iter().enumerate())
+        .column("port", |(_, it)| port_title(it))
+        .column(">received", |(_, it)| thousands(it.received))
+        .column_if(rates.is_some(), ">per s", |(place, _)| rate(*place, |it| it.received))
+        .column(">routed", |(_, it)| thousands(it.routed()))
+        .column(">not routed", |(_, it)| thousands(it.not_routed()))
+        .column(">refused", |(_, it)| thousands(it.refused()))
+        .column(">transmitted", |(_, it)| thousands(it.transmitted))
+        .column_if(rates.is_some(), ">per s", |(place, _)| rate(*place, |it| it.transmitted))
+        .column(">load", |(_, it)| load(it))
+        .column(">full", |(_, it)| thousands(it.full))
+        .column(">queued", |(_, it)| {
+            format!("{} of {}", thousands(it.queued), thousands(it.queue_depth))
+        })
+        .column(">most", |(_, it)| thousands(it.most_queued))
+        .column("remarks", |(_, it)| list(remarks(it)))
+        .text()
+}
+
+/// How busy a bus is at least.
+fn load(port: &PortSnapshot) -> String {
+    port.least_load_percent.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.1} %"))
 }
 
 fn rules(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
-    let row = |(index, rule): (usize, &RuleSnapshot)| {
-        let rates = rates.and_then(|rates| rates.rules.get(index));
-        let name = if rule.in_use { rule.rule.clone() } else { format!("{} (gone)", rule.rule) };
-        let mut row = vec![
-            name,
-            rule.from.clone(),
-            rule.to.clone(),
-            rule.plane.clone(),
-            thousands(rule.copies()),
-            thousands(rule.handled),
-        ];
-        row.extend(rates.map(|rates| per_second(rates.handled)));
-        row.push(thousands(rule.pending));
-        row.push(thousands(rule.refused()));
-        row.extend(rates.map(|rates| per_second(rates.refused)));
-        row.push(thousands(rule.lost()));
-        row.extend(rates.map(|rates| per_second(rates.lost)));
-        let causes = causes(rule);
-        row.push(list(
-            causes.iter().map(|(cause, count)| format!("{cause} {}", thousands(*count))),
-        ));
-        row
+    let rate = |place: usize, of: fn(&RuleRates) -> f64| {
+        per_second(rates.and_then(|rates| rates.rules.get(place)).map_or(0.0, of))
     };
-    let rows: Vec<_> = snapshot.rules.iter().enumerate().map(row).collect();
-    let mut head = vec!["rule", "from", "to", "plane", ">copies", ">handled"];
-    head.extend(rates.map(|_| ">per s"));
-    head.extend([">pending", ">refused"]);
-    head.extend(rates.map(|_| ">per s"));
-    head.push(">lost");
-    head.extend(rates.map(|_| ">per s"));
-    head.push("causes");
-    table(&head, &rows)
+    let name = |rule: &RuleSnapshot| match rule.in_use {
+        true => rule.rule.clone(),
+        false => format!("{} (gone)", rule.rule),
+    };
+    Table::of(snapshot.rules.iter().enumerate())
+        .column("rule", |(_, it)| name(it))
+        .column("from", |(_, it)| it.from.clone())
+        .column("to", |(_, it)| it.to.clone())
+        .column("plane", |(_, it)| it.plane.clone())
+        .column(">copies", |(_, it)| thousands(it.copies()))
+        .column(">handled", |(_, it)| thousands(it.handled))
+        .column_if(rates.is_some(), ">per s", |(place, _)| rate(*place, |it| it.handled))
+        .column(">pending", |(_, it)| thousands(it.pending))
+        .column(">refused", |(_, it)| thousands(it.refused()))
+        .column_if(rates.is_some(), ">per s", |(place, _)| rate(*place, |it| it.refused))
+        .column(">lost", |(_, it)| thousands(it.lost()))
+        .column_if(rates.is_some(), ">per s", |(place, _)| rate(*place, |it| it.lost))
+        .column("causes", |(_, it)| causes(it))
+        .text()
 }
 
 fn latencies(snapshot: &Snapshot) -> String {
-    let row = |latency: &LatencySnapshot| {
-        let time = |ns: u64| if latency.count > 0 { duration(ns as f64) } else { "-".to_owned() };
-        let recent = match latency.recent_count {
-            0 => "-".to_owned(),
-            _ => duration(latency.recent_p99_ns as f64),
-        };
-        vec![
-            latency.from.clone(),
-            latency.to.clone(),
-            thousands(latency.count),
-            time(latency.p50_ns),
-            time(latency.p99_ns),
-            time(latency.p999_ns),
-            time(latency.max_ns),
-            recent,
-            thousands(latency.unusable),
-        ]
+    let time = |count: u64, ns: u64| match count {
+        0 => "-".to_owned(),
+        _ => duration(ns as f64),
     };
-    let rows: Vec<_> = snapshot.latencies.iter().map(row).collect();
-    let head = [
-        "from",
-        "to",
-        ">measured",
-        ">p50",
-        ">p99",
-        ">p99.9",
-        ">max",
-        ">p99 of last s",
-        ">unusable",
-    ];
-    table(&head, &rows)
+    Table::of(&snapshot.latencies)
+        .column("from", |it| it.from.clone())
+        .column("to", |it| it.to.clone())
+        .column(">measured", |it| thousands(it.count))
+        .column(">p50", |it| time(it.count, it.p50_ns))
+        .column(">p99", |it| time(it.count, it.p99_ns))
+        .column(">p99.9", |it| time(it.count, it.p999_ns))
+        .column(">max", |it| time(it.count, it.max_ns))
+        .column(">p99 of last s", |it| time(it.recent_count, it.recent_p99_ns))
+        .column(">unusable", |it| thousands(it.unusable))
+        .text()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use candor_gateway::snapshot::LatencySnapshot;
 
     #[test]
     fn ages_are_shown_for_people() {

@@ -98,17 +98,18 @@ fn read_patience(text: &str) -> Result<Nanos, String> {
 }
 
 pub(crate) fn run(args: &ServeArgs) -> Answer {
+    // Before any thread is started.
+    let signals = Signals::open(&Signal::ALL).map_err(|error| error.to_string())?;
+    // Who does not read what is said must not stop the service.
+    messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
     match &args.file {
-        Some(file) => serve_file(file),
-        None => serve_options(args),
+        Some(file) => serve_file(file, &signals),
+        None => serve_options(args, &signals),
     }
 }
 
 /// Serves what a file says, and follows its changes.
-fn serve_file(path: &Path) -> Answer {
-    // Before any thread is started.
-    let signals = Signals::open(&Signal::ALL).map_err(|error| error.to_string())?;
-    messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
+fn serve_file(path: &Path, signals: &Signals) -> Answer {
     let Read { config, findings, included } = file::read(path, None)?;
     let Some(config) = config else {
         color::eprint_findings(&findings);
@@ -116,7 +117,7 @@ fn serve_file(path: &Path) -> Answer {
     };
     file::warn(&findings);
     let followed = Followed::new(path, &config, included)?;
-    let mut supervision = Supervision::new(Some(&signals)).map_err(|error| error.to_string())?;
+    let mut supervision = Supervision::new(Some(signals)).map_err(|error| error.to_string())?;
     supervision.add(&followed.watch, FILES).map_err(|error| error.to_string())?;
     let names: Vec<_> = config.sources.iter().map(|source| source.name.clone()).collect();
     let buses = config.dbus.clone();
@@ -125,11 +126,7 @@ fn serve_file(path: &Path) -> Answer {
     serve(supervision, serving, &names, &buses)
 }
 
-fn serve_options(args: &ServeArgs) -> Answer {
-    // Before any thread is started.
-    let signals = Signals::open(&Signal::ALL).map_err(|error| error.to_string())?;
-    // Who does not read what is said must not stop the service.
-    messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
+fn serve_options(args: &ServeArgs, signals: &Signals) -> Answer {
     let names = titles(&args.ports);
     // Those that have the same name lose it.
     let given: Vec<_> = args.ports.iter().filter_map(|port| port.name.as_ref()).collect();
@@ -176,7 +173,7 @@ fn serve_options(args: &ServeArgs) -> Answer {
             sse_unread: args.sse_unread,
         },
     };
-    let supervision = Supervision::new(Some(&signals)).map_err(|error| error.to_string())?;
+    let supervision = Supervision::new(Some(signals)).map_err(|error| error.to_string())?;
     let service = Service::start(config).map_err(|error| error.to_string())?;
     serve(supervision, Serving { service, followed: None, is_over: false }, &names, &args.dbus)
 }

@@ -24,9 +24,10 @@ use candor_tte_live::analyzer::{Heard, listen};
 use candor_tte_live::join::Key;
 use clap::Args;
 
-use super::live::{self, Csv, Ending, Kind};
+use super::live::{self, Ending, Kind};
 use crate::Answer;
 use crate::bus::live::{Out, catch_signals};
+use crate::csv::{Csv, cell};
 use crate::output::{duration_or_dash, interval_line, thousands};
 use crate::overwrite::Overwriting;
 use crate::result::{self, Aim, Saving, stopped};
@@ -274,7 +275,7 @@ impl View<'_> {
         };
         self.out.write(&text)?;
         self.out.flush()?;
-        for (count, what) in [
+        live::say_counts(&[
             (self.analysis.strangers, "frames of other programs or protocols"),
             (
                 self.analysis.unstamped,
@@ -284,11 +285,7 @@ impl View<'_> {
                 unheard,
                 "frames found no room in a socket, and count as lost; use a longer cycle, or shorter frames",
             ),
-        ] {
-            if count > 0 {
-                say!("{}: {what}", thousands(count));
-            }
-        }
+        ]);
         self.args.saving.save(self.args.overwriting, &results)?;
         let totals = self.analysis.totals();
         Ok(totals.lost == 0 && totals.received > 0)
@@ -393,14 +390,14 @@ fn note(
 ) {
     recent.extend(fate.latency_ns());
     let Some(csv) = csv else { return };
-    let latency = fate.latency_ns().map(|it| it.to_string()).unwrap_or_default();
     let Key { run, sequence, stream } = fate.key;
     let written = csv.line(format_args!(
-        "{},{run},{sequence},{},{},{},{latency}",
+        "{},{run},{sequence},{},{},{},{}",
         network.flows[usize::from(stream)].name,
         fate.outcome,
-        live::cell(fate.before_ns),
-        live::cell(fate.behind_ns),
+        cell(fate.before_ns),
+        cell(fate.behind_ns),
+        cell(fate.latency_ns()),
     ));
     if failure.is_ok() {
         *failure = written;

@@ -16,7 +16,7 @@ use super::{gantt, model};
 use crate::Answer;
 use crate::color;
 use crate::json::{line, lines};
-use crate::output::{print, table};
+use crate::output::{Table, print};
 
 #[derive(Args)]
 pub(crate) struct Check {
@@ -115,36 +115,31 @@ impl Checked {
     fn links(&self) -> String {
         let cycle = self.network.cycle;
         let percent = |part: f64| format!("{:.2} %", part * 100.0);
-        let head = ["link", "from", "to", ">tt frames", ">tt", ">rc", ">be", ">longest gap"];
-        let row = |it: &Direction| {
-            vec![
-                self.link(it.link).to_owned(),
-                self.node(it.from).to_owned(),
-                self.node(it.to).to_owned(),
-                it.frames(cycle).to_string(),
-                percent(it.load.tt),
-                percent(it.load.rc),
-                percent(it.load.be),
-                it.longest_gap(cycle).map_or_else(|| "unknown".into(), |gap| gap.to_string()),
-            ]
-        };
-        table(&head, &self.directions.iter().map(row).collect::<Vec<_>>())
+        Table::of(&self.directions)
+            .column("link", |it| self.link(it.link).to_owned())
+            .column("from", |it| self.node(it.from).to_owned())
+            .column("to", |it| self.node(it.to).to_owned())
+            .column(">tt frames", |it| it.frames(cycle).to_string())
+            .column(">tt", |it| percent(it.load.tt))
+            .column(">rc", |it| percent(it.load.rc))
+            .column(">be", |it| percent(it.load.be))
+            .column(">longest gap", |it| {
+                it.longest_gap(cycle).map_or_else(|| "unknown".into(), |gap| gap.to_string())
+            })
+            .text()
     }
 
     /// A table of the instants.
     fn instants(&self) -> String {
-        let head = ["flow", ">period", "link", "from", "to", ">instant"];
-        let row = |(flow, hop, departure): (&Flow, &Hop, Departure)| {
-            vec![
-                flow.name.clone(),
-                flow.period().unwrap_or_default().to_string(),
-                self.link(hop.link).to_owned(),
-                self.node(hop.from).to_owned(),
-                self.node(hop.to).to_owned(),
-                instant(departure).map_or_else(|| "none".into(), |at| at.to_string()),
-            ]
-        };
-        table(&head, &self.hops().map(row).collect::<Vec<_>>())
+        let at = |departure| instant(departure).map_or_else(|| "none".into(), |at| at.to_string());
+        Table::of(self.hops())
+            .column("flow", |(flow, ..)| flow.name.clone())
+            .column(">period", |(flow, ..)| flow.period().unwrap_or_default().to_string())
+            .column("link", |(_, hop, _)| self.link(hop.link).to_owned())
+            .column("from", |(_, hop, _)| self.node(hop.from).to_owned())
+            .column("to", |(_, hop, _)| self.node(hop.to).to_owned())
+            .column(">instant", |(.., departure)| at(*departure))
+            .text()
     }
 }
 

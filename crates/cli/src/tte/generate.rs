@@ -17,9 +17,10 @@ use candor_tte_live::generator::{Advance, Cycles, Generated, Generator, News};
 use candor_tte_live::synchronisation::{Change, Heard, Synchronisation};
 use clap::Args;
 
-use super::live::{self, Checking, Csv, Ending, Kind, Spinning, cell};
+use super::live::{self, Checking, Ending, Kind, Spinning};
 use crate::Answer;
 use crate::bus::live::catch_signals;
+use crate::csv::{Csv, cell};
 use crate::output::{duration, thousands};
 use crate::overwrite::Overwriting;
 use crate::ping::RealTimeArgs;
@@ -310,16 +311,12 @@ impl<'a> Follower<'a> {
         if let Some(synchronisation) = &generated.synchronisation {
             self.say_pcfs(synchronisation);
         }
-        for (count, what) in [
+        live::say_counts(&[
             (unsynchronised, "frames were sent while not synchronised"),
             (withheld, "frames were withheld, since it was not synchronised any more"),
             (missed, "frames were not sent: the thread was stopped for more than a cycle"),
             (refused, "frames were not sent: the interface had no room, or its cable is unplugged"),
-        ] {
-            if count > 0 {
-                say!("{}: {what}", thousands(count));
-            }
-        }
+        ]);
         Ok(sent > 0 && unsynchronised + withheld + missed + refused == 0)
     }
 

@@ -1,22 +1,20 @@
 //! What commands on interfaces of this machine have in common.
 
-use std::fmt::Arguments;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use candor_diagnostics::{Severity, counted};
 use candor_linux::ethernet::{EthernetSocket, Options};
 use candor_linux::realtime::Throttling;
 use candor_linux::{clock, ethtool};
-use candor_output::{Target, say};
+use candor_output::say;
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_tte::{Network, Role, Traffic, check};
 use clap::Args;
 
 use super::model;
 use crate::color;
-use crate::overwrite::{Overwriting, unwritable};
+use crate::output::thousands;
 
 /// Bytes of the receive buffers.
 const RECEIVE_BUFFER: u32 = 8 << 20;
@@ -167,6 +165,13 @@ pub(super) fn check_pcf_id(network: &Network, path: &Path, id: u16) -> Result<()
     }
 }
 
+/// Says what of these there was.
+pub(super) fn say_counts(counts: &[(u64, &str)]) {
+    for (count, what) in counts.iter().filter(|(count, _)| *count > 0) {
+        say!("{}: {what}", thousands(*count));
+    }
+}
+
 /// Ends the threads that look at it, however their scope ends.
 pub(super) struct Ending<'a>(pub(super) &'a AtomicBool);
 
@@ -207,42 +212,4 @@ impl<'a> Spinning<'a> {
             );
         }
     }
-}
-
-/// A line for each frame in a file.
-pub(super) struct Csv {
-    path: PathBuf,
-    out: BufWriter<Target>,
-}
-
-impl Csv {
-    pub(super) fn create(
-        path: &Path,
-        overwriting: Overwriting,
-        head: &str,
-    ) -> Result<Self, String> {
-        let out = BufWriter::with_capacity(1 << 20, overwriting.target(path)?);
-        let mut csv = Self { path: path.to_owned(), out };
-        csv.line(format_args!("{head}"))?;
-        Ok(csv)
-    }
-
-    pub(super) fn line(&mut self, line: Arguments<'_>) -> Result<(), String> {
-        writeln!(self.out, "{line}").map_err(|error| failure(&self.path, &error))
-    }
-
-    /// The file takes its name: it is complete.
-    pub(super) fn finish(self) -> Result<(), String> {
-        let finished = self.out.into_inner().map_err(|error| error.into_error());
-        finished.and_then(Target::finish).map_err(|error| failure(&self.path, &error))
-    }
-}
-
-fn failure(path: &Path, error: &io::Error) -> String {
-    unwritable(path, error, "name another file")
-}
-
-/// A number in a file, or nothing.
-pub(super) fn cell(number: Option<u64>) -> String {
-    number.map(|it| it.to_string()).unwrap_or_default()
 }

@@ -17,7 +17,7 @@ use crate::Answer;
 use crate::color;
 use crate::file_kind::FileKind;
 use crate::json::lines;
-use crate::output::{print, table};
+use crate::output::{Table, print};
 
 /// The sizes of RFC 2544, section 9.1.
 const SIZES: [u16; 7] = [64, 128, 256, 512, 1_024, 1_280, 1_518];
@@ -114,32 +114,18 @@ pub(crate) struct Row {
 
 fn text(network: &Network, rows: &[Row], framing: Framing) -> String {
     let us = |nanos: Nanos| format!("{:.3}", nanos.as_micros_f64());
-    let head = [
-        "flow",
-        "receiver",
-        ">bytes",
-        ">switches",
-        ">wires",
-        ">transmission",
-        ">relays",
-        ">latency",
-        ">equation 3",
-    ];
-    let row = |row: &Row| {
-        let Row { index, receiver, size, latency } = row;
-        vec![
-            network.flows[*index].name.clone(),
-            network.nodes[*receiver].name.clone(),
-            size.to_string(),
-            latency.switches.to_string(),
-            us(latency.wires),
-            us(latency.transmission),
-            us(latency.relays),
-            format!("{}{}", if latency.misses > 0 { "* " } else { "" }, us(latency.total())),
-            us(latency.equation_3()),
-        ]
-    };
-    let mut out = table(&head, &rows.iter().map(row).collect::<Vec<_>>());
+    let mark = |row: &Row| if row.latency.misses > 0 { "* " } else { "" };
+    let mut out = Table::of(rows)
+        .column("flow", |it| network.flows[it.index].name.clone())
+        .column("receiver", |it| network.nodes[it.receiver].name.clone())
+        .column(">bytes", |it| it.size.to_string())
+        .column(">switches", |it| it.latency.switches.to_string())
+        .column(">wires", |it| us(it.latency.wires))
+        .column(">transmission", |it| us(it.latency.transmission))
+        .column(">relays", |it| us(it.latency.relays))
+        .column(">latency", |it| format!("{}{}", mark(it), us(it.latency.total())))
+        .column(">equation 3", |it| us(it.latency.equation_3()))
+        .text();
     let begin = match framing {
         Framing::Frame => "behind the preamble",
         Framing::Preamble => "of the preamble",

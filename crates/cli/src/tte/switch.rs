@@ -1,7 +1,6 @@
 //! `candor tte switch`: a switch of a network on interfaces of this machine.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -20,7 +19,7 @@ use clap::{Args, ValueEnum};
 use super::live::{self, Checking, Ending, Kind, Spinning};
 use crate::Answer;
 use crate::bus::live::catch_signals;
-use crate::output::{duration, thousands};
+use crate::output::{duration, pair, thousands};
 use crate::ping::RealTimeArgs;
 
 /// How often it is looked whether to end.
@@ -34,8 +33,8 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "NAME")]
     node: String,
     /// A link of the switch, and the interface of this machine that is on it; repeat it for each link
-    #[arg(long = "port", value_name = "LINK=INTERFACE", required = true)]
-    ports: Vec<PortArg>,
+    #[arg(long = "port", value_name = "LINK=INTERFACE", required = true, value_parser = read_port)]
+    ports: Vec<(String, String)>,
     /// The virtual link of the protocol control frames
     #[arg(long, value_name = "ID", default_value = "0xFFFF", value_parser = live::read_id)]
     pcf_id: u16,
@@ -73,23 +72,8 @@ enum Cables {
 }
 
 /// A link and its interface.
-#[derive(Clone, Debug)]
-struct PortArg {
-    link: String,
-    interface: String,
-}
-
-impl FromStr for PortArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some((link, interface)) if !link.is_empty() && !interface.is_empty() => {
-                Ok(Self { link: link.into(), interface: interface.into() })
-            }
-            _ => Err("write a link and its interface, as left=eth1".into()),
-        }
-    }
+fn read_port(text: &str) -> Result<(String, String), String> {
+    pair(text).ok_or_else(|| "write a link and its interface, as left=eth1".into())
 }
 
 pub(super) fn run(args: &SwitchArgs) -> Answer {
@@ -101,14 +85,14 @@ pub(super) fn run(args: &SwitchArgs) -> Answer {
         live::check_pcf_id(&network, &args.file, args.pcf_id)?;
     }
     let options = Options::default();
-    let opened = args.ports.iter().map(|port| live::open(&port.interface, options));
+    let opened = args.ports.iter().map(|(_, interface)| live::open(interface, options));
     let sockets: Vec<EthernetSocket> = opened.collect::<Result<_, _>>()?;
-    let has_cable = |port: &PortArg| match args.cables {
+    let has_cable = |interface: &str| match args.cables {
         Cables::Real => true,
         Cables::Modelled => false,
-        Cables::Auto => Path::new("/sys/class/net").join(&port.interface).join("device").exists(),
+        Cables::Auto => Path::new("/sys/class/net").join(interface).join("device").exists(),
     };
-    let cables = links.iter().zip(&args.ports).filter(|(_, port)| has_cable(port));
+    let cables = links.iter().zip(&args.ports).filter(|(_, (_, interface))| has_cable(interface));
     let tally = Mutex::default();
     let service = Service {
         pcf_id: (!args.no_pcf).then_some(args.pcf_id),
@@ -174,12 +158,12 @@ fn links(
     network: &Network,
     path: &Path,
     node: usize,
-    ports: &[PortArg],
+    ports: &[(String, String)],
 ) -> Result<Vec<usize>, String> {
     let names: Vec<_> =
         network.links_of(node).map(|link| format!("`{}`", network.links[link].name)).collect();
     let mut links = Vec::new();
-    for PortArg { link, interface } in ports {
+    for (link, interface) in ports {
         let found = network.links_of(node).find(|it| network.links[*it].name == *link);
         let Some(found) = found else {
             return Err(format!(
@@ -189,7 +173,7 @@ fn links(
                 names.join(", ")
             ));
         };
-        let is_twice = ports.iter().filter(|it| it.interface == *interface).count() > 1;
+        let is_twice = ports.iter().filter(|(_, it)| it == interface).count() > 1;
         if links.contains(&found) || is_twice {
             return Err(format!(
                 "--port {link}={interface}: the link or the interface has two ports; give each link an interface of its own"
@@ -228,17 +212,13 @@ fn summary(name: &str, tally: &Tally, is_real_time: bool) {
     for (cause, count) in &tally.dropped {
         say!("dropped {}: {} ({})", thousands(*count), cause.name(), cause.meaning());
     }
-    for (count, what) in [
+    live::say_counts(&[
         (
             tally.pcfs_missed,
             "protocol control frames were not sent: the thread was stopped too long, or the interface had no room",
         ),
         (tally.unheard, "frames found no room in a socket: the thread was stopped too long"),
-    ] {
-        if count > 0 {
-            say!("{}: {what}", thousands(count));
-        }
-    }
+    ]);
     let (count, longest) = tally.stops;
     if count > 0 {
         say!(

@@ -10,7 +10,7 @@ use super::json::Removed;
 use super::{megabytes, text};
 use crate::Answer;
 use crate::json::lines;
-use crate::output::{print, table};
+use crate::output::{Table, print};
 
 #[derive(Args)]
 pub(crate) struct Show {
@@ -106,22 +106,15 @@ fn text_table(kind: &str, pieces: &[Piece]) -> String {
     if pieces.is_empty() {
         return String::new();
     }
-    table(&[kind, "of", ">size", "stale", "folder"], &rows(pieces))
-}
-
-fn rows(pieces: &[Piece]) -> Vec<Vec<String>> {
     let folder = |piece: &Piece| {
         let name = piece.folder.file_name().unwrap_or_default();
-        name.to_string_lossy().chars().take(12).collect::<String>()
+        name.to_string_lossy().chars().take(12).collect()
     };
-    let row = |piece: &Piece| {
-        vec![
-            piece.kind.name().to_owned(),
-            piece.name.clone(),
-            megabytes(piece.size),
-            piece.stale.map_or("", clean::Stale::name).to_owned(),
-            folder(piece),
-        ]
-    };
-    pieces.iter().map(row).collect()
+    Table::of(pieces)
+        .column(kind, |it| it.kind.name().to_owned())
+        .column("of", |it| it.name.clone())
+        .column(">size", |it| megabytes(it.size))
+        .column("stale", |it| it.stale.map_or("", clean::Stale::name).to_owned())
+        .column("folder", |it| folder(it))
+        .text()
 }

@@ -1,17 +1,16 @@
 //! What clients may call.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use candor_events::{Format, Kind, Pattern, Topic};
-use candor_wire::can::Id;
+use candor_events::{Format, Pattern};
 use zbus::message::Header;
 use zbus::object_server::{ResponseDispatchNotifier, SignalEmitter};
 use zbus::{Connection, OwnedVariant, Variant, fdo, interface};
 
 use super::subscription::{self, Registry, Subscription};
 use crate::session::Session;
-use crate::verbs::subscribe;
+use crate::verbs::{Listed, subscribe};
 use crate::{Shared, stream};
 
 /// Subscriptions at once, and of one client.
@@ -111,22 +110,12 @@ impl Interface {
         let hub = self.shared.hub();
         let (mut signals, mut frames) = (Vec::new(), Vec::new());
         for topic in hub.topics() {
-            let of_bus = hub.buses().get(topic.bus);
-            let bus = of_bus.map(|bus| bus.name.clone()).unwrap_or_default();
-            let (id, is_extended) = match topic.id() {
-                Id::Standard(id) => (u32::from(id.as_raw()), false),
-                Id::Extended(id) => (id.as_raw(), true),
-            };
-            let name = topic.name.clone();
-            match &topic.kind {
-                Kind::Raw { .. } => frames.push((name, bus, id, is_extended)),
-                Kind::Signal { unit, message, signal, .. } => {
-                    let database = of_bus.and_then(|bus| bus.database.as_ref());
-                    let message = database.and_then(|database| database.messages().get(*message));
-                    let signal = message.and_then(|message| message.signals.get(*signal));
-                    let named = signal.into_iter().flat_map(|signal| signal.value_names.iter());
-                    let named = named.map(|(raw, name)| (raw.to_string(), name.to_owned()));
-                    signals.push((name, bus, id, unit.clone(), named.collect()));
+            let Listed { name, bus, id, is_extended, signal } = Listed::new(&hub, topic);
+            match signal {
+                None => frames.push((name, bus, id, is_extended)),
+                Some((unit, named)) => {
+                    let named = named.into_iter().map(|(raw, name)| (raw.to_string(), name));
+                    signals.push((name, bus, id, unit, named.collect()));
                 }
             }
         }
@@ -137,12 +126,10 @@ impl Interface {
     #[zbus(out_args("values"))]
     async fn get(&self, names: Vec<String>) -> Vec<ValueRow> {
         let hub = self.shared.hub();
-        let patterns: Vec<_> = names.into_iter().map(Pattern::Name).collect();
-        let is_taken = |topic: &&Topic| {
-            patterns.is_empty() || patterns.iter().any(|pattern| pattern.takes(topic))
-        };
-        let taken = hub.topics().iter().filter(is_taken);
-        let values = taken.filter_map(|topic| {
+        let names = if names.is_empty() { vec!["*".to_owned()] } else { names };
+        let taken = names.into_iter().flat_map(|name| hub.taken_by(&Pattern::Name(name)));
+        let taken: BTreeSet<_> = taken.collect();
+        let values = taken.into_iter().filter_map(|id| hub.topic(id)).filter_map(|topic| {
             let latest = hub.latest(topic)?;
             let text = latest.text.unwrap_or_default().to_owned();
             Some((topic.name.clone(), latest.value, latest.time_ns / 1_000, text))

@@ -3,10 +3,12 @@
 use std::io::Write;
 
 use candor_bus::words::{View, number};
-use candor_recording::{Encoder, Format, Interfaces, Record};
+use candor_recording::{Encoder, Interfaces, Record};
 
+use super::super::unshown;
 use super::{Out, Sheet, Stop};
 use crate::json;
+use crate::reading::candump_lines;
 
 /// Each frame as in a candump log, with a line per signal below.
 pub(super) struct Text {
@@ -17,10 +19,7 @@ pub(super) struct Text {
 
 impl Text {
     pub(super) fn new(out: Out) -> Result<Self, String> {
-        // Every list of formats has candump's.
-        let format = Format::by_name("candump").ok_or("there is no format candump")?;
-        let encoder = format.encoder(&mut Vec::new());
-        Ok(Self { out, encoder, line: Vec::new() })
+        Ok(Self { out, encoder: candump_lines()?, line: Vec::new() })
     }
 }
 
@@ -85,8 +84,4 @@ impl Sheet for Json {
     fn words(&self, shown: u64) -> String {
         format!("{shown} shown")
     }
-}
-
-fn unshown(error: impl std::fmt::Display) -> Stop {
-    Stop::Error(format!("a frame cannot be shown: {error}"))
 }

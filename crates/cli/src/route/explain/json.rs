@@ -1,8 +1,7 @@
 //! The explanation as JSON.
 
-use candor_engine::{Bus, BusIndex};
+use candor_engine::Bus;
 use candor_rules::explain::{self, Explained, Pass, Taken};
-use candor_wire::can::Frame;
 
 use super::words::reason;
 use super::{Met, Named, Scene, steps, taken};
@@ -49,10 +48,5 @@ impl Scene<'_> {
         let result = taken.result.as_ref().ok();
         let named = result.map_or_else(Named::default, |result| self.named(copy.to, result));
         Some((self.bus(copy.to)?, copy, named))
-    }
-
-    fn named<'s>(&'s self, bus: BusIndex, frame: &'s Frame) -> Named<'s> {
-        let Some((message, signals)) = self.decode(bus, frame) else { return Named::default() };
-        Named { message: Some(message), signals }
     }
 }

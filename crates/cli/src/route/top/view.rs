@@ -124,25 +124,32 @@ impl View<'_> {
                 Cell::from(self.drops(port, rules)),
             ])
         };
-        let widths = [
-            Constraint::Fill(2),
-            Constraint::Length(9),
-            Constraint::Length(9),
-            Constraint::Length(9),
-            Constraint::Length(6),
-            Constraint::Length(15),
-            Constraint::Fill(3),
+        let columns = [
+            ("PORT", Constraint::Fill(2)),
+            (">IN/S", Constraint::Length(9)),
+            (">OUT/S", Constraint::Length(9)),
+            (">NO RULE/S", Constraint::Length(9)),
+            (">LOAD", Constraint::Length(6)),
+            ("QUEUE", Constraint::Length(15)),
+            ("DROPS", Constraint::Fill(3)),
         ];
-        let head = Row::new([
-            Cell::from("PORT"),
-            right("IN/S"),
-            right("OUT/S"),
-            right("NO RULE/S"),
-            right("LOAD"),
-            Cell::from("QUEUE"),
-            Cell::from("DROPS"),
-        ]);
-        let table = Table::new(ports.iter().enumerate().map(row), widths);
+        self.table(frame, area, &columns, ports.iter().enumerate().map(row));
+    }
+
+    /// Draws rows below the heads of columns, of which those behind `>` are aligned to the right.
+    fn table(
+        &self,
+        frame: &mut Frame<'_>,
+        area: Rect,
+        columns: &[(&str, Constraint)],
+        rows: impl Iterator<Item = Row<'static>>,
+    ) {
+        let head = |name: &str| match name.strip_prefix('>') {
+            Some(name) => right(name),
+            None => Cell::from(name.to_owned()),
+        };
+        let head = Row::new(columns.iter().map(|(name, _)| head(name)));
+        let table = Table::new(rows, columns.iter().map(|(_, width)| *width));
         frame.render_widget(table.header(head.style(self.head())).column_spacing(1), area);
     }
 
@@ -216,33 +223,22 @@ impl View<'_> {
             ]);
             if rule.in_use { row } else { row.style(Style::new().add_modifier(Modifier::DIM)) }
         };
-        let widths = [
-            Constraint::Fill(4),
-            Constraint::Fill(4),
-            Constraint::Length(9),
-            Constraint::Length(9),
-            Constraint::Length(7),
-            Constraint::Length(9),
-            Constraint::Fill(5),
-        ];
         let all = self.state.overview.snapshot().map_or(0, |snapshot| snapshot.rules.len());
         let title = if rules.len() == all {
             format!("RULE ({})", thousands(all as u64))
         } else {
             format!("RULE ({}/{})", thousands(rules.len() as u64), thousands(all as u64))
         };
-        let head = Row::new([
-            Cell::from(title),
-            Cell::from("WAY"),
-            right("HANDLED/S"),
-            right("REFUSED/S"),
-            right("LOST/S"),
-            right("HANDLED"),
-            Cell::from("STOPPED"),
-        ]);
-        let rows = rules.iter().skip(first).take(shown).map(row);
-        let table = Table::new(rows, widths).header(head.style(self.head())).column_spacing(1);
-        frame.render_widget(table, area);
+        let columns = [
+            (title.as_str(), Constraint::Fill(4)),
+            ("WAY", Constraint::Fill(4)),
+            (">HANDLED/S", Constraint::Length(9)),
+            (">REFUSED/S", Constraint::Length(9)),
+            (">LOST/S", Constraint::Length(7)),
+            (">HANDLED", Constraint::Length(9)),
+            ("STOPPED", Constraint::Fill(5)),
+        ];
+        self.table(frame, area, &columns, rules.iter().skip(first).take(shown).map(row));
     }
 
     fn latencies(&self, frame: &mut Frame<'_>, area: Rect, latencies: &[LatencySnapshot]) {
@@ -263,24 +259,15 @@ impl View<'_> {
                 Cell::from(sparkline(&history)).style(self.colour(Color::Green)),
             ])
         };
-        let widths = [
-            Constraint::Length(18),
-            Constraint::Length(8),
-            Constraint::Length(8),
-            Constraint::Length(8),
-            Constraint::Length(8),
-            Constraint::Fill(1),
+        let columns = [
+            ("LATENCY", Constraint::Length(18)),
+            (">P50", Constraint::Length(8)),
+            (">P99", Constraint::Length(8)),
+            (">P99.9", Constraint::Length(8)),
+            (">MAX", Constraint::Length(8)),
+            ("P99 OF EACH SECOND", Constraint::Fill(1)),
         ];
-        let head = Row::new([
-            Cell::from("LATENCY"),
-            right("P50"),
-            right("P99"),
-            right("P99.9"),
-            right("MAX"),
-            Cell::from("P99 OF EACH SECOND"),
-        ]);
-        let table = Table::new(latencies.iter().map(row), widths);
-        frame.render_widget(table.header(head.style(self.head())).column_spacing(1), area);
+        self.table(frame, area, &columns, latencies.iter().map(row));
     }
 
     fn keys(&self, frame: &mut Frame<'_>, area: Rect) {

@@ -1,0 +1,40 @@
+//! [`ReadingArgs`]: how recordings are read.
+
+use std::path::Path;
+
+use candor_recording::{CanUdp, Encoder, Format, Recording};
+use clap::Args;
+
+use crate::file_kind::FileKind;
+
+/// How recordings are read.
+#[derive(Args)]
+pub(crate) struct ReadingArgs {
+    /// Skip malformed records and report how many there were
+    #[arg(long)]
+    skip_malformed: bool,
+    /// The UDP port whose datagrams in captures of Ethernet are CAN frames (can2udp); none: they stay Ethernet frames
+    #[arg(long, value_name = "PORT", default_value = "4858")]
+    can_udp: CanUdp,
+}
+
+impl ReadingArgs {
+    /// Opens a recording, of this format if it is not to be detected.
+    pub(crate) fn open(
+        &self,
+        file: &Path,
+        format: Option<&'static Format>,
+    ) -> Result<Recording, String> {
+        let recording = candor_recording::open(file, format).map_err(|error| {
+            FileKind::Recording.mix_up(file).unwrap_or_else(|| error.to_string())
+        })?;
+        Ok(recording.skip_malformed(self.skip_malformed).can_udp(self.can_udp))
+    }
+}
+
+/// What writes frames as candump does.
+pub(crate) fn candump_lines() -> Result<Box<dyn Encoder>, String> {
+    // Every list of formats has candump's.
+    let format = Format::by_name("candump").ok_or("there is no format candump")?;
+    Ok(format.encoder(&mut Vec::new()))
+}
