@@ -130,16 +130,8 @@ impl Timing {
         dispatch + self.max_transmission_delay + self.compression()
     }
 
-    /// How wide the span around a scheduled instant is in which a permanent frame is accepted: `2 * precision`.
-    ///
-    /// Source: SAE AS6802; CoRE4INET, `SM.ned`.
-    #[must_use]
-    pub const fn acceptance_window(&self) -> u64 {
-        2 * self.precision
-    }
-
     /// The correction of a clock by a frame that was permanent at `permanent` and scheduled at `scheduled`: the clock
-    /// is ahead by so much. `None` if the frame is outside of the acceptance window.
+    /// is ahead by so much. `None` if the frame is outside of the acceptance window, `2 * precision` wide.
     ///
     /// Source: SAE AS6802, equations 36 and 37, for one channel; CoRE4INET: in schedule if
     /// `|permanent - scheduled| <= precision`.
@@ -160,63 +152,6 @@ impl Timing {
         let precisions = if self.faulty > 1 { 3 } else { 2 };
         scheduled + precisions * self.precision + 1
     }
-
-    /// The mean of the corrections of several channels, rounded towards zero; `None` if there are none.
-    ///
-    /// Source: SAE AS6802, equations 36 and 37: `sum(permanent - scheduled) / n`, the best frame of each channel.
-    #[must_use]
-    pub fn mean_correction(corrections: &[i64]) -> Option<i64> {
-        let sum: i128 = corrections.iter().map(|&it| i128::from(it)).sum();
-        let count = i128::try_from(corrections.len()).ok()?;
-        i64::try_from(sum.checked_div(count)?).ok()
-    }
-}
-
-/// What the offsets and time-outs of the start-up follow from.
-///
-/// Source of all: CoRE4INET, `HighIntegrity_small/calculation.txt`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StartUp {
-    /// The schedule of an integration cycle.
-    pub timing: Timing,
-    /// How many channels there are.
-    pub channels: u64,
-    /// How long a protocol control frame occupies a link, with preamble and gap.
-    pub frame: u64,
-    /// By how much clocks run apart while they wait.
-    pub drift: u64,
-}
-
-impl StartUp {
-    /// How long a master waits behind a coldstart frame before it acknowledges it, at least: `2 * mtd + cmd + frame`.
-    #[must_use]
-    pub const fn least_cs_offset(&self) -> u64 {
-        let Timing { max_transmission_delay: mtd, .. } = self.timing;
-        2 * mtd + self.timing.compression_master_delay() + self.frame
-    }
-
-    /// How long a compression master waits for acknowledgements (`cm_ca_timeout`):
-    /// `channels * (2 * mtd + cs_offset + cmd) + drift`.
-    #[must_use]
-    pub const fn cm_ca_timeout(&self, cs_offset: u64) -> u64 {
-        let Timing { max_transmission_delay: mtd, .. } = self.timing;
-        let cmd = self.timing.compression_master_delay();
-        self.channels * (2 * mtd + cs_offset + cmd) + self.drift
-    }
-
-    /// How long a master waits behind an acknowledgement before it integrates, at least: `cm_ca_timeout`.
-    #[must_use]
-    pub const fn least_ca_offset(&self, cs_offset: u64) -> u64 {
-        self.cm_ca_timeout(cs_offset)
-    }
-
-    /// How long a compression master waits for integration frames (`cm_in_timeout`):
-    /// `2 * mtd + ca_offset + cmd + drift`.
-    #[must_use]
-    pub const fn cm_in_timeout(&self, ca_offset: u64) -> u64 {
-        let Timing { max_transmission_delay: mtd, .. } = self.timing;
-        2 * mtd + ca_offset + self.timing.compression_master_delay() + self.drift
-    }
 }
 
 #[cfg(test)]
@@ -234,15 +169,8 @@ mod tests {
         assert_eq!(SMALL.compression_master_delay(), 246);
         assert_eq!(SMALL.scheduled_receive(0), 768);
         assert_eq!(SMALL.scheduled_compression(0), 346);
-        assert_eq!(SMALL.acceptance_window(), 160);
         assert_eq!(SMALL.dispatch_delay(), 161);
         assert_eq!(SMALL.correction_at(SMALL.scheduled_receive(0)), 768 + 161);
-        let start_up = StartUp { timing: SMALL, channels: 1, frame: 84, drift: 80 };
-        assert_eq!(start_up.least_cs_offset(), 852);
-        assert_eq!(start_up.cm_ca_timeout(852), 1_700);
-        assert_eq!(start_up.least_ca_offset(852), 1_700);
-        assert!(1_800 >= start_up.least_ca_offset(852));
-        assert_eq!(start_up.cm_in_timeout(1_800), 2_648);
     }
 
     #[test]
@@ -260,9 +188,6 @@ mod tests {
         {
             assert_eq!(SMALL.clock_correction(permanent, 768), correction, "{permanent}");
         }
-        assert_eq!(Timing::mean_correction(&[]), None);
-        assert_eq!(Timing::mean_correction(&[-7]), Some(-7));
-        assert_eq!(Timing::mean_correction(&[10, -4]), Some(3));
         assert_eq!(Timing { faulty: 2, ..SMALL }.correction_at(0), 241);
     }
 
