@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use candor_config::Table;
 use candor_diagnostics::{Findings, Source};
 use candor_lat::section::{Row, Sections};
+use candor_vm::Profile;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
@@ -85,20 +86,8 @@ pub struct ProfileFile {
     /// Frames that arrived.
     pub frames: u64,
     /// Instructions between the first frame and the last.
-    pub instructions: u64,
-    /// The same by function, most first.
-    pub functions: Vec<FunctionCount>,
-}
-
-/// Instructions in one function, without those that it calls.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FunctionCount {
-    /// Its name; the address where none is known.
-    pub name: String,
-    /// `kernel`, the name of a module, `program` or `library`.
-    pub place: String,
-    /// How many.
-    pub instructions: u64,
+    #[serde(flatten)]
+    pub profile: Profile,
 }
 
 impl ProfileFile {

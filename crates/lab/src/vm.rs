@@ -26,7 +26,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use candor_protocol::order::File;
 use candor_protocol::{Order, Report, meeting};
 
-pub use self::profile::Breakdown;
 pub use self::qemu::Emulator;
 pub use self::store::{Found, Store};
 use crate::error::Error;

@@ -9,15 +9,14 @@ use candor_lab::compare::{
     Allowance, Comparison, CountChange, Figure, Side, Trend, Verdict, compare, keep,
 };
 use candor_lab::history::{History, KernelLine, history};
-use candor_lab::result::{
-    Figures, FunctionCount, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile, Stopped,
-};
+use candor_lab::result::{Figures, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile, Stopped};
 use candor_lab::runner::{Runner, Task};
 use candor_lab::sections::{EFFORT, MACHINE};
 use candor_lab::simulate::{self, Simulation, Unwatched};
 use candor_lab::{report, run};
 use candor_lat::Metric;
 use candor_lat::section::Row;
+use candor_vm::{Function, Profile};
 
 const EXPERIMENT: &str = "\
 name = 'one'
@@ -278,7 +277,7 @@ fn one_folder_is_cut_by_a_setting() {
 
 /// The instructions of an experiment `one` for so many frames.
 fn profile(kernel: &str, frames: u64, functions: &[(&str, u64)]) -> ProfileFile {
-    let count = |&(name, instructions): &(&str, u64)| FunctionCount {
+    let count = |&(name, instructions): &(&str, u64)| Function {
         name: name.into(),
         place: "kernel".into(),
         instructions,
@@ -291,8 +290,10 @@ fn profile(kernel: &str, frames: u64, functions: &[(&str, u64)]) -> ProfileFile 
         seed: 1,
         config: format!("count = 10\nvm.kernel = '{kernel}'\n"),
         frames,
-        instructions: functions.iter().map(|(_, count)| count).sum(),
-        functions: functions.iter().map(count).collect(),
+        profile: Profile {
+            instructions: functions.iter().map(|(_, count)| count).sum(),
+            functions: functions.iter().map(count).collect(),
+        },
     }
 }
 
