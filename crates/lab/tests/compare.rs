@@ -8,9 +8,10 @@ use candor_lab::campaign::{self, Options};
 use candor_lab::compare::{
     Allowance, Comparison, CountChange, Figure, Side, Trend, Verdict, compare, keep,
 };
+use candor_lab::experiment::Run;
 use candor_lab::history::{History, KernelLine, history};
 use candor_lab::result::{Figures, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile, Stopped};
-use candor_lab::runner::{Runner, Task};
+use candor_lab::runner::Runner;
 use candor_lab::sections::{EFFORT, MACHINE};
 use candor_lab::simulate::{self, Simulation, Unwatched};
 use candor_lab::{report, run};
@@ -55,7 +56,9 @@ fn on(result: &mut ResultFile, machine: &Machine) {
 fn result(name: &str, kernel: &str, [min, p50, max]: [i64; 3]) -> ResultFile {
     let campaign = campaign::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default());
     let experiment = &campaign.unwrap().experiments[0];
-    let mut result = simulate::run(experiment, "again".into(), None, &Unwatched).unwrap();
+    let mut result =
+        simulate::run(Run { experiment, command: "again".into(), lines: None, watch: &Unwatched })
+            .unwrap();
     result.experiment = name.into();
     result.testbed = "vm".into();
     on(&mut result, &machine(kernel));
@@ -121,8 +124,8 @@ fn round_trips(bitrate: &str) -> ResultFile {
         format!("name = 'trips'\nkind = 'ping'\ncount = 20\nbus.desk.bitrate = '{bitrate}'\n");
     let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
     let experiment = &campaign.unwrap().experiments[0];
-    let task = Task { experiment, command: "again".into(), is_fresh: true };
-    Simulation.run(task, None, &Unwatched).unwrap().result
+    let run = Run { experiment, command: "again".into(), lines: None, watch: &Unwatched };
+    Simulation.run(run, true).unwrap().result
 }
 
 #[test]

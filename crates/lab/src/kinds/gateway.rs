@@ -192,8 +192,7 @@ impl Kind for CanGateway {
     }
 
     fn simulate<'a>(&'a self, run: Run<'a>) -> Option<Result<ResultFile, Error>> {
-        let Run { experiment, command, lines, watch } = run;
-        Some(simulate::run(experiment, command, lines, watch))
+        Some(simulate::run(run))
     }
 
     fn in_guest(&self) -> Option<&dyn InGuest> {
@@ -219,13 +218,10 @@ impl InGuest for CanGateway {
         machine: Identity,
         report: &Report,
     ) -> Result<ResultFile, Error> {
-        let Run { experiment, command, lines, .. } = run;
         let bed = (self, self.vm(), machine);
         match self.vm().gateway {
-            order::Gateway::Reader => {
-                guests::reception::evaluate(experiment, bed, report, command, lines)
-            }
-            _ => guests::evaluate::evaluate(experiment, bed, report, command, lines),
+            order::Gateway::Reader => guests::reception::evaluate(run, bed, report),
+            _ => guests::evaluate::evaluate(run, bed, report),
         }
     }
 }
