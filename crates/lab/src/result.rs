@@ -18,10 +18,6 @@ pub use candor_vm::Identity as Machine;
 
 /// A result that says of which experiment it is, and nothing yet of what happened.
 pub(crate) fn new(experiment: &Experiment, command: String) -> ResultFile {
-    let input = |input: &crate::experiment::Input| InputFile {
-        path: input.path.clone(),
-        sha256: input.sha256.clone(),
-    };
     ResultFile {
         schema: SCHEMA.into(),
         experiment: experiment.name.clone(),
@@ -36,7 +32,7 @@ pub(crate) fn new(experiment: &Experiment, command: String) -> ResultFile {
         random: false,
         axes: experiment.axes.iter().cloned().collect(),
         config: experiment.config.clone(),
-        inputs: experiment.inputs.iter().map(input).collect(),
+        inputs: experiment.inputs.clone(),
         duration_ns: 0,
         counts: Counts::default(),
         stopped: Vec::new(),
