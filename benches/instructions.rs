@@ -21,6 +21,7 @@ use candor_events::afb::Api;
 use candor_events::binary::Encoding;
 use candor_events::{Batch, Format, Hub, Pattern, Subscriber};
 use candor_lab::campaign::{self, Options};
+use candor_lab::experiment::Run;
 use candor_lab::simulate::{self, Unwatched};
 use candor_queue::user::Config;
 use candor_queue::{Acceptance, Bands, ByPriority, Egress, Fifo, Policy, User, spsc};
@@ -373,7 +374,12 @@ fn simulations() -> Vec<Case> {
                 .unwrap_or_else(|error| panic!("{error}"));
             Box::new(move || {
                 let experiment = &campaign.experiments[0];
-                let result = simulate::run(experiment, String::new(), None, &Unwatched);
+                let result = simulate::run(Run {
+                    experiment,
+                    command: String::new(),
+                    lines: None,
+                    watch: &Unwatched,
+                });
                 let result = result.unwrap_or_else(|error| panic!("{error}"));
                 assert_eq!(result.counts.sent, COUNT);
             })

@@ -14,6 +14,7 @@ use candor_engine::counters::Outcome;
 use candor_engine::{BusIndex, Filter, Table};
 use candor_engine::{Engine, Forward, Passage};
 use candor_lab::campaign::{self, Options};
+use candor_lab::experiment::Run;
 use candor_lab::simulate::{self, Unwatched};
 use candor_time::Nanos;
 use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG, SFF_MASK};
@@ -168,8 +169,13 @@ fn simulations() {
         let campaign = campaign::parse(name, &text, std::path::Path::new("."), &Options::default())
             .unwrap_or_else(|error| panic!("{error}"));
         let seconds = best(|| {
-            let result = simulate::run(&campaign.experiments[0], String::new(), None, &Unwatched)
-                .unwrap_or_else(|error| panic!("{error}"));
+            let result = simulate::run(Run {
+                experiment: &campaign.experiments[0],
+                command: String::new(),
+                lines: None,
+                watch: &Unwatched,
+            })
+            .unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(result.counts.sent, count);
         });
         show(name, count as f64 / seconds, "");

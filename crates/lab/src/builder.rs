@@ -13,7 +13,7 @@ use candor_lat::Tap;
 use candor_lat::account::{Account, End, Taken, Terms};
 
 use crate::error::Error;
-use crate::experiment::Experiment;
+use crate::experiment::Run;
 use crate::result::{self, PROFILE_POINTS, ResultFile};
 
 /// The end of a frame, or of a copy of it.
@@ -53,16 +53,16 @@ pub struct ResultBuilder<'a> {
     sight: Sight,
     /// What it has been told.
     pub account: Account,
-    lines: Option<&'a mut dyn Write>,
+    pub(crate) run: Run<'a>,
     line: String,
     failure: Option<Error>,
 }
 
 impl<'a> ResultBuilder<'a> {
-    /// `lines` takes a line of CSV per copy, if lines are wanted.
-    pub fn new(terms: Terms, sight: Sight, lines: Option<&'a mut dyn Write>) -> Self {
+    /// Of what a run shows.
+    pub fn new(terms: Terms, sight: Sight, run: Run<'a>) -> Self {
         let account = Account::new(terms);
-        let mut builder = Self { sight, account, lines, line: String::new(), failure: None };
+        let mut builder = Self { sight, account, run, line: String::new(), failure: None };
         builder.head();
         builder
     }
@@ -79,7 +79,7 @@ impl<'a> ResultBuilder<'a> {
 
     fn end_line(&mut self) {
         self.line.push('\n');
-        if let Some(lines) = &mut self.lines
+        if let Some(lines) = &mut self.run.lines
             && let Err(error) = lines.write_all(self.line.as_bytes())
         {
             self.failure.get_or_insert(Error::lines(error));
@@ -95,7 +95,7 @@ impl<'a> ResultBuilder<'a> {
 
     /// Writes the line of a copy, which the account takes in the order of ends.
     pub fn line(&mut self, copied: &Copied<'_>) {
-        if self.lines.is_some() {
+        if self.run.lines.is_some() {
             self.write(copied);
             self.end_line();
         }
@@ -143,7 +143,7 @@ impl<'a> ResultBuilder<'a> {
     ///
     /// # Errors
     /// Lines could not be written.
-    pub fn finish(mut self, experiment: &Experiment, command: String) -> Result<ResultFile, Error> {
+    pub fn finish(mut self) -> Result<ResultFile, Error> {
         self.check()?;
         let figures = self.account.metrics().filter_map(|(metric, latencies)| {
             Some((metric.key().to_owned(), latencies.with_profile(PROFILE_POINTS)?))
@@ -151,7 +151,7 @@ impl<'a> ResultBuilder<'a> {
         Ok(ResultFile {
             metrics: figures.collect(),
             counts: self.account.counts(),
-            ..result::new(experiment, command)
+            ..result::new(self.run.experiment, self.run.command)
         })
     }
 }

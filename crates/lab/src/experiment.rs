@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use candor_config::quoted;
 use candor_lat::TapPath;
-use candor_lat::result::ResultFile;
+use candor_lat::result::{InputFile, ResultFile};
 use candor_network::Network;
 use candor_protocol::Report;
 use candor_protocol::order::{self, Controller, File, Measurement, Settings};
@@ -42,7 +42,7 @@ pub struct Experiment {
     /// World and conditions, for people, as far as they are known before it runs.
     pub conditions: String,
     /// Files that were read.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<InputFile>,
     /// Whether a line per frame is written.
     pub per_frame: bool,
     /// What is examined.
@@ -220,15 +220,6 @@ impl fmt::Display for Testbed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// A file that an experiment read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Input {
-    /// As it was written.
-    pub path: String,
-    /// Of its contents.
-    pub sha256: String,
 }
 
 /// What is sent.

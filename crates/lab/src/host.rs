@@ -4,12 +4,11 @@
 //! and of this hour: every run is another one, so results name the machine, its clock, and the time that others had
 //! taken from it.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use crate::error::Error;
 use crate::experiment::{Run, Testbed};
-use crate::runner::{Ran, Runner, Task, Watch, elsewhere};
+use crate::runner::{Ran, Runner, elsewhere};
 
 /// The testbed `host`.
 #[derive(Debug)]
@@ -28,15 +27,8 @@ impl Host {
 }
 
 impl Runner for Host {
-    fn run(
-        &self,
-        task: Task<'_>,
-        lines: Option<&mut dyn Write>,
-        watch: &dyn Watch,
-    ) -> Result<Ran, Error> {
-        let Task { experiment, command, .. } = task;
-        let lines = lines.map(|lines| lines as &mut dyn Write);
-        let run = Run { experiment, command, lines, watch };
+    fn run(&self, run: Run<'_>, _: bool) -> Result<Ran, Error> {
+        let experiment = run.experiment;
         let result = experiment.kind.on_host(run, &self.program);
         let result = result.unwrap_or_else(|| Err(elsewhere(experiment, Testbed::Host)))?;
         Ok(Ran { result, is_cached: false })

@@ -86,23 +86,23 @@ fn parse(file: &str, text: &str) -> Result<Profile, Error> {
     }
 }
 
-/// Reads parameters: tables of `value` and `source`.
+/// A table of parameters, each a table of `value` and `source`, or of more such tables.
 struct Parameters<'a> {
     section: Section<'a>,
-    findings: &'a Findings,
+    /// What is read where a table is missing: all its keys are missing too.
+    empty: &'a Table,
 }
 
 impl<'a> Parameters<'a> {
-    /// The parameters of the table `key`, which must be there.
-    fn new(
-        parent: &mut Section<'a>,
-        key: &'static str,
-        findings: &'a Findings,
-        empty: &'a Table,
-    ) -> Self {
-        parent.require(&[key]);
-        let section = parent.section(key).unwrap_or_else(|| Section::new(empty, findings));
-        Self { section, findings }
+    /// Reads the table `key`, which must be there, to its end.
+    fn table<T>(&mut self, key: &'static str, read: impl FnOnce(&mut Self) -> T) -> T {
+        self.section.require(&[key]);
+        let section = self.section.section(key);
+        let section = section.unwrap_or_else(|| Section::new(self.empty, self.section.findings()));
+        let mut table = Self { section, empty: self.empty };
+        let value = read(&mut table);
+        table.section.finish();
+        value
     }
 
     fn read<T>(
@@ -116,7 +116,8 @@ impl<'a> Parameters<'a> {
         let value = read(&mut parameter);
         if parameter.string("source").is_some_and(|source| source.trim().is_empty()) {
             let hint = "name the source of the number: a paper, a data sheet, a measurement, a fit";
-            self.findings.error_with_hint(parameter.origin_of("source"), "`source` is empty", hint);
+            let findings = parameter.findings();
+            findings.error_with_hint(parameter.origin_of("source"), "`source` is empty", hint);
         }
         parameter.finish();
         value
@@ -138,56 +139,64 @@ impl<'a> Parameters<'a> {
         self.read(key, |parameter| parameter.boolean("value")).unwrap_or_default()
     }
 
-    fn finish(self) {
-        self.section.finish();
+    /// `[[interference]]`: what disturbs the host.
+    fn interferences(&mut self) -> Vec<Interference> {
+        let sections = self.section.sections("interference");
+        sections
+            .into_iter()
+            .map(|mut section| {
+                section.require(&["name"]);
+                section.string("name");
+                let mut of = Self { section, empty: self.empty };
+                let interference = Interference {
+                    every: of.nanos("every"),
+                    is_random: of.flag("random"),
+                    duration: (of.nanos("shortest"), of.nanos("longest")),
+                };
+                let section = of.section;
+                if interference.every < Nanos::from_micros(10) {
+                    let message = "`every` must be at least 10us";
+                    section.findings().error(section.origin_of("every"), message);
+                }
+                section.finish();
+                interference
+            })
+            .collect()
     }
 }
 
 fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
     let empty = Table::new(table.origin().clone());
-    let mut file = Section::new(table, findings);
-    file.require(&["title"]);
-    let title = file.string("title").unwrap_or_default().to_owned();
-    let filter = filter_costs(&mut file, findings, &empty);
-    let host = host(&mut file, findings, &empty, filter);
-    let user_space = user_space(&mut file, findings, &empty);
-    let (cpu_load, ethernet_load) = load_costs(&mut file, findings, &empty);
-    let tester = tester(&mut file, findings, &empty);
-    file.finish();
+    let mut file = Parameters { section: Section::new(table, findings), empty: &empty };
+    file.section.require(&["title"]);
+    let title = file.section.string("title").unwrap_or_default().to_owned();
+    let filter = file.table("filter", filter_costs);
+    let interference = file.interferences();
+    let host = file.table("host", |host| linux(host, filter, interference));
+    let user_space = file.table("user_space", user_space);
+    let (cpu_load, ethernet_load) = file.table("load", load_costs);
+    let tester = file.table("tester", tester);
+    file.section.finish();
     Profile { title, host, user_space, cpu_load, ethernet_load, tester, text: text.into() }
 }
 
 /// `[filter]`: what it takes to look through the rules.
-fn filter_costs<'a>(
-    file: &mut Section<'a>,
-    findings: &'a Findings,
-    empty: &'a Table,
-) -> FilterCosts {
-    let mut filter = Parameters::new(file, "filter", findings, empty);
-    let costs = FilterCosts {
+fn filter_costs(filter: &mut Parameters<'_>) -> FilterCosts {
+    FilterCosts {
         slot: filter.nanos("slot"),
         entry: filter.nanos("entry"),
         entry_uncached: filter.nanos("entry_uncached"),
         cached_entries: filter.count("cached_entries", 1_000_000),
         extended_in_list: filter.flag("extended_in_list"),
-    };
-    filter.finish();
-    costs
+    }
 }
 
-/// `[host]` and `[[interference]]`: the kernel and what disturbs it.
-fn host<'a>(
-    file: &mut Section<'a>,
-    findings: &'a Findings,
-    empty: &'a Table,
-    filter: FilterCosts,
-) -> Linux {
-    let interference = interferences(file, findings);
-    let mut host = Parameters::new(file, "host", findings, empty);
+/// `[host]`: the kernel.
+fn linux(host: &mut Parameters<'_>, filter: FilterCosts, interference: Vec<Interference>) -> Linux {
     let readout = host.read("readout", |parameter| {
         parameter.one_of("value", &[("soft-irq", Readout::SoftIrq), ("hard-irq", Readout::HardIrq)])
     });
-    let linux = Linux {
+    Linux {
         interrupt: host.nanos("interrupt"),
         readout: readout.unwrap_or(Readout::SoftIrq),
         read: host.nanos("read"),
@@ -214,65 +223,46 @@ fn host<'a>(
         slowdown_percent: 100,
         interference,
         ethernet: None,
-    };
-    host.finish();
-    linux
+    }
 }
 
 /// `[user_space]`: what a process costs that forwards frames.
-fn user_space<'a>(file: &mut Section<'a>, findings: &'a Findings, empty: &'a Table) -> UserSpace {
-    let mut user = Parameters::new(file, "user_space", findings, empty);
-    let costs = UserSpace {
+fn user_space(user: &mut Parameters<'_>) -> UserSpace {
+    UserSpace {
         socket: user.nanos("socket"),
         socket_depth: user.count("socket_depth", 1_000_000) as usize,
         wake: user.nanos("wake"),
         recv: user.nanos("recv"),
         send: user.nanos("send"),
-    };
-    user.finish();
-    costs
+    }
 }
 
 /// `[load]`: how much slower a busy processor is and what disturbs it, and the load of Ethernet.
-fn load_costs<'a>(
-    file: &mut Section<'a>,
-    findings: &'a Findings,
-    empty: &'a Table,
-) -> ((u32, Vec<Interference>), EthernetLoad) {
-    file.require(&["load"]);
-    let mut load = file.section("load").unwrap_or_else(|| Section::new(empty, findings));
-    load.require(&["cpu"]);
-    let mut cpu = load.section("cpu").unwrap_or_else(|| Section::new(empty, findings));
-    let cpu_interference = interferences(&mut cpu, findings);
-    let mut cpu = Parameters { section: cpu, findings };
-    let cpu_load = (cpu.count("slowdown_percent", 10_000).max(1), cpu_interference);
-    cpu.finish();
-    let mut ethernet = Parameters::new(&mut load, "ethernet", findings, empty);
-    let ethernet_load = EthernetLoad {
+fn load_costs(load: &mut Parameters<'_>) -> ((u32, Vec<Interference>), EthernetLoad) {
+    let cpu_load = load.table("cpu", |cpu| {
+        let interference = cpu.interferences();
+        (cpu.count("slowdown_percent", 10_000).max(1), interference)
+    });
+    let ethernet_load = load.table("ethernet", |ethernet| EthernetLoad {
         every: ethernet.nanos("every"),
         fragments: ethernet.count("fragments", 1_000).max(1),
         spacing: ethernet.nanos("spacing"),
         interrupt: ethernet.nanos("interrupt"),
         receive: ethernet.nanos("receive"),
         reply: ethernet.nanos("reply"),
-    };
-    ethernet.finish();
+    });
     if ethernet_load.spacing * u64::from(ethernet_load.fragments - 1) >= ethernet_load.every {
         let message = "the fragments of one request take longer than `every`";
-        findings.error_with_hint(
-            load.origin_of("ethernet"),
-            message,
-            "raise `every` or lower `spacing`",
-        );
+        let hint = "raise `every` or lower `spacing`";
+        let section = &load.section;
+        section.findings().error_with_hint(section.origin_of("ethernet"), message, hint);
     }
-    load.finish();
     (cpu_load, ethernet_load)
 }
 
 /// `[tester]`: the instrument of the papers.
-fn tester<'a>(file: &mut Section<'a>, findings: &'a Findings, empty: &'a Table) -> Instrument {
-    let mut tester = Parameters::new(file, "tester", findings, empty);
-    let instrument = Instrument {
+fn tester(tester: &mut Parameters<'_>) -> Instrument {
+    Instrument {
         interrupt: tester.nanos("interrupt"),
         transmit_done: tester.nanos("transmit_done"),
         reload: tester.nanos("reload"),
@@ -280,32 +270,7 @@ fn tester<'a>(file: &mut Section<'a>, findings: &'a Findings, empty: &'a Table) 
         noise: tester.nanos("noise"),
         late_share: tester.share("late_share"),
         late: tester.nanos("late"),
-    };
-    tester.finish();
-    instrument
-}
-
-fn interferences<'a>(parent: &mut Section<'a>, findings: &'a Findings) -> Vec<Interference> {
-    let sections = parent.sections("interference");
-    sections
-        .into_iter()
-        .map(|mut section| {
-            section.require(&["name"]);
-            section.string("name");
-            let mut of = Parameters { section, findings };
-            let interference = Interference {
-                every: of.nanos("every"),
-                is_random: of.flag("random"),
-                duration: (of.nanos("shortest"), of.nanos("longest")),
-            };
-            if interference.every < Nanos::from_micros(10) {
-                let message = "`every` must be at least 10us";
-                findings.error(of.section.origin_of("every"), message);
-            }
-            of.finish();
-            interference
-        })
-        .collect()
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use candor_config::{Section, Table};
 use self::machine::LoadSize;
 use self::network::NetworkFile;
 use crate::error::Error;
-use crate::experiment::{Input, Kind, Load, Testbed};
+use crate::experiment::{Kind, Load, Testbed};
+use crate::result::InputFile;
 
 /// More seeds than anybody waits for.
 pub(crate) const MOST_SEEDS: u64 = 100;
@@ -40,7 +41,7 @@ pub struct Examined {
     /// World and conditions, for people.
     pub conditions: String,
     /// Files that were read.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<InputFile>,
     /// Frames or events, if the file does not say how many.
     pub count: u64,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use candor_config::Table;
 use candor_diagnostics::{Findings, Source};
 use candor_lat::section::{Row, Sections};
+use candor_vm::Profile;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Experiment;
@@ -17,10 +18,6 @@ pub use candor_vm::Identity as Machine;
 
 /// A result that says of which experiment it is, and nothing yet of what happened.
 pub(crate) fn new(experiment: &Experiment, command: String) -> ResultFile {
-    let input = |input: &crate::experiment::Input| InputFile {
-        path: input.path.clone(),
-        sha256: input.sha256.clone(),
-    };
     ResultFile {
         schema: SCHEMA.into(),
         experiment: experiment.name.clone(),
@@ -35,7 +32,7 @@ pub(crate) fn new(experiment: &Experiment, command: String) -> ResultFile {
         random: false,
         axes: experiment.axes.iter().cloned().collect(),
         config: experiment.config.clone(),
-        inputs: experiment.inputs.iter().map(input).collect(),
+        inputs: experiment.inputs.clone(),
         duration_ns: 0,
         counts: Counts::default(),
         stopped: Vec::new(),
@@ -85,20 +82,8 @@ pub struct ProfileFile {
     /// Frames that arrived.
     pub frames: u64,
     /// Instructions between the first frame and the last.
-    pub instructions: u64,
-    /// The same by function, most first.
-    pub functions: Vec<FunctionCount>,
-}
-
-/// Instructions in one function, without those that it calls.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FunctionCount {
-    /// Its name; the address where none is known.
-    pub name: String,
-    /// `kernel`, the name of a module, `program` or `library`.
-    pub place: String,
-    /// How many.
-    pub instructions: u64,
+    #[serde(flatten)]
+    pub profile: Profile,
 }
 
 impl ProfileFile {

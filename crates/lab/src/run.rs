@@ -12,9 +12,9 @@ use std::sync::{Mutex, PoisonError};
 use candor_time::Nanos;
 
 use crate::error::Error;
-use crate::experiment::{Experiment, Testbed};
+use crate::experiment::{Experiment, Run, Testbed};
 use crate::result::ResultFile;
-use crate::runner::{Ran, Task, Watch};
+use crate::runner::{Ran, Watch};
 use crate::testbed::Testbeds;
 use candor_output::Target;
 
@@ -163,7 +163,8 @@ fn run_each(
             scope.spawn(|| {
                 let take_next = || each.get(next.fetch_add(1, Ordering::Relaxed));
                 while let Some((experiment, slot)) = take_next() {
-                    let ended = run_one(experiment, settings, progress);
+                    let ended =
+                        run_one(experiment, settings, progress).unwrap_or_else(Ended::Failed);
                     progress.finished(experiment, &ended);
                     if matches!(ended, Ended::Failed(Error::Interrupted | Error::Io { .. })) {
                         next.store(each.len(), Ordering::Relaxed);
@@ -193,13 +194,6 @@ impl Watch for Watching<'_> {
     }
 }
 
-fn run_one(experiment: &Experiment, settings: &Settings<'_>, progress: &dyn Progress) -> Ended {
-    match try_one(experiment, settings, progress) {
-        Ok(ended) => ended,
-        Err(error) => Ended::Failed(error),
-    }
-}
-
 /// The files of one run, not yet in their places.
 struct Made {
     ran: Ran,
@@ -207,7 +201,7 @@ struct Made {
     csv: Option<Target>,
 }
 
-fn try_one(
+fn run_one(
     experiment: &Experiment,
     settings: &Settings<'_>,
     progress: &dyn Progress,
@@ -249,10 +243,9 @@ fn make(
         if experiment.per_frame { Some(Target::file(csv).map_err(csv_error)?) } else { None };
     let mut frames = frames.map(|target| BufWriter::with_capacity(1 << 16, target));
     let lines = frames.as_mut().map(|frames| frames as &mut dyn Write);
-    let task =
-        Task { experiment, command: (settings.command)(experiment), is_fresh: settings.verifies };
-    let watch = Watching { experiment, progress };
-    let ran = settings.testbeds.runner(experiment)?.run(task, lines, &watch)?;
+    let (command, watch) = ((settings.command)(experiment), &Watching { experiment, progress });
+    let run = Run { experiment, command, lines, watch };
+    let ran = settings.testbeds.runner(experiment)?.run(run, settings.verifies)?;
     let csv = match frames {
         Some(frames) => Some(frames.into_inner().map_err(|error| csv_error(error.into_error()))?),
         None => None,

@@ -1,25 +1,12 @@
 //! What a testbed is: a [`Runner`] of experiments.
 
-use std::io::Write;
-
 use crate::error::Error;
-use crate::experiment::{Experiment, Testbed};
+use crate::experiment::{Experiment, Run, Testbed};
 use crate::result::ResultFile;
 
 pub use crate::watch::{Unwatched, Watch};
 
-/// An experiment to be run.
-#[derive(Clone, Debug)]
-pub struct Task<'a> {
-    /// Which.
-    pub experiment: &'a Experiment,
-    /// The command that runs it again, for its result.
-    pub command: String,
-    /// Run it even if its outcome is known from an earlier run.
-    pub is_fresh: bool,
-}
-
-/// What came of a task.
+/// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// The result.
@@ -39,16 +26,11 @@ pub trait Runner: Sync {
         Ok(())
     }
 
-    /// Runs one experiment; `frames` takes a line of CSV per frame, if lines are wanted.
+    /// Runs one experiment; a fresh one even if its outcome is known from an earlier run.
     ///
     /// # Errors
     /// It could not be run, or was interrupted.
-    fn run(
-        &self,
-        task: Task<'_>,
-        frames: Option<&mut dyn Write>,
-        watch: &dyn Watch,
-    ) -> Result<Ran, Error>;
+    fn run(&self, run: Run<'_>, is_fresh: bool) -> Result<Ran, Error>;
 }
 
 /// A testbed was given an experiment of another one.

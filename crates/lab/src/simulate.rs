@@ -3,7 +3,6 @@
 mod collector;
 
 use std::cell::{Cell, RefCell};
-use std::io::Write;
 use std::rc::Rc;
 
 use candor_causes::Cause;
@@ -25,7 +24,7 @@ use crate::experiment::{
 use crate::messages::Messages;
 use crate::result::{ResultFile, Stopped};
 use crate::rules::Rules;
-use crate::runner::{Ran, Runner, Task, elsewhere};
+use crate::runner::{Ran, Runner, elsewhere};
 pub use crate::runner::{Unwatched, Watch};
 use crate::sections::{self, BUSES, BusCounts, MESSAGES, RULES};
 use crate::traffic::{self, Allowance, Periodic, Replay};
@@ -43,37 +42,26 @@ const FLOOD_QUEUE: usize = 2;
 pub struct Simulation;
 
 impl Runner for Simulation {
-    fn run(
-        &self,
-        task: Task<'_>,
-        frames: Option<&mut dyn Write>,
-        watch: &dyn Watch,
-    ) -> Result<Ran, Error> {
-        let Task { experiment, command, .. } = task;
-        let lines = frames.map(|frames| frames as &mut dyn Write);
-        let result = experiment.kind.simulate(Run { experiment, command, lines, watch });
+    fn run(&self, run: Run<'_>, _: bool) -> Result<Ran, Error> {
+        let experiment = run.experiment;
+        let result = experiment.kind.simulate(run);
         let result = result.unwrap_or_else(|| Err(elsewhere(experiment, Testbed::Sim)))?;
         Ok(Ran { result, is_cached: false })
     }
 }
 
-/// Runs `experiment`; `frames` takes a line of CSV per frame, if lines are wanted.
+/// Runs an experiment with CAN buses.
 ///
 /// # Errors
-/// An input ends in an error, `frames` cannot be written, or the run was interrupted.
-pub fn run<'a>(
-    experiment: &Experiment,
-    command: String,
-    frames: Option<&'a mut dyn Write>,
-    watch: &'a dyn Watch,
-) -> Result<ResultFile, Error> {
+/// An input ends in an error, lines cannot be written, or the run was interrupted.
+pub fn run(run: Run<'_>) -> Result<ResultFile, Error> {
+    let experiment = run.experiment;
     let can = experiment.of::<CanGateway>().ok_or_else(|| elsewhere(experiment, Testbed::Sim))?;
     let mut scene = Scene::new(experiment, can)?;
     let jobs = scene.jobs(can);
     let (way, waits) = (scene.way(can), Waits::new(can));
     let messages = Messages::new(can);
-    let path = experiment.path();
-    let mut collector = Collector::new(path, frames, jobs, way, waits, messages, watch);
+    let mut collector = Collector::new(run, jobs, way, waits, messages);
     let finished = scene.world.run(&mut collector);
     collector.builder.check()?;
     if let Some(error) = scene.replay_failure.as_ref().and_then(|failure| failure.take()) {
@@ -82,7 +70,7 @@ pub fn run<'a>(
     if !finished {
         return Err(Error::Interrupted);
     }
-    scene.result(experiment, can, command, collector)
+    scene.result(can, collector)
 }
 
 /// The world of an experiment.
@@ -259,13 +247,7 @@ impl Scene {
         .collect()
     }
 
-    fn result(
-        self,
-        experiment: &Experiment,
-        can: &CanGateway,
-        command: String,
-        mut collected: Collector<'_>,
-    ) -> Result<ResultFile, Error> {
+    fn result(self, can: &CanGateway, mut collected: Collector<'_>) -> Result<ResultFile, Error> {
         let elapsed = self.world.now() - Time::ZERO;
         let sent: u64 = self.senders.iter().map(|&sender| self.world.released(sender)).sum();
         let unexplained = collected.builder.account.close(sent);
@@ -322,7 +304,7 @@ impl Scene {
             stopped,
             sections,
             notes,
-            ..collected.builder.finish(experiment, command)?
+            ..collected.builder.finish()?
         })
     }
 }

@@ -19,20 +19,18 @@ mod stopped;
 mod store;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candor_protocol::order::File;
 use candor_protocol::{Order, Report, meeting};
 
-pub use self::profile::Breakdown;
 pub use self::qemu::Emulator;
 pub use self::store::{Found, Store};
 use crate::error::Error;
 use crate::experiment::{Driver, Experiment, InGuest, MachineChoice, Run, Testbed, Vm};
 use crate::result;
-use crate::runner::{Ran, Runner, Task, Watch, elsewhere};
+use crate::runner::{Ran, Runner, Watch, elsewhere};
 
 /// A machine that performs orders.
 pub trait Machine: Send + Sync {
@@ -181,20 +179,13 @@ impl Runner for Machines {
         Ok(())
     }
 
-    fn run(
-        &self,
-        task: Task<'_>,
-        frames: Option<&mut dyn Write>,
-        watch: &dyn Watch,
-    ) -> Result<Ran, Error> {
-        let Task { experiment, command, is_fresh } = task;
+    fn run(&self, run: Run<'_>, is_fresh: bool) -> Result<Ran, Error> {
+        let experiment = run.experiment;
         let guest = guest(experiment)?;
         let slot = self.slot(&guest.vm().machine)?;
         let order = self.order(experiment)?;
-        let (report, is_cached) = self.report(&slot, &order, is_fresh, watch)?;
+        let (report, is_cached) = self.report(&slot, &order, is_fresh, run.watch)?;
         let machine = slot.machine.describe();
-        let lines = frames.map(|frames| frames as &mut dyn Write);
-        let run = Run { experiment, command, lines, watch };
         let result = guest.evaluate(run, machine, &report)?;
         Ok(Ran { result, is_cached })
     }

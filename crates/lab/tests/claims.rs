@@ -5,6 +5,7 @@ use std::path::Path;
 use candor_lab::Error;
 use candor_lab::campaign::{self, Campaign, Options};
 use candor_lab::claims::Agreement;
+use candor_lab::experiment::Run;
 use candor_lab::result::{Counts, Figures, ResultFile};
 use candor_lab::sections::EFFORT;
 use candor_lab::simulate::{self, Unwatched};
@@ -30,7 +31,13 @@ fn campaign(claims: &str) -> Result<Campaign, Error> {
 fn results() -> Vec<ResultFile> {
     let campaign =
         campaign::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default()).unwrap();
-    let one = simulate::run(&campaign.experiments[0], "again".into(), None, &Unwatched).unwrap();
+    let one = simulate::run(Run {
+        experiment: &campaign.experiments[0],
+        command: "again".into(),
+        lines: None,
+        watch: &Unwatched,
+    })
+    .unwrap();
     [("one", 100_000, 5, 0), ("two", 300_000, 0, 3)]
         .map(|(name, max_ns, lost, refused)| {
             let mut result = one.clone();

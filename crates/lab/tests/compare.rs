@@ -8,16 +8,16 @@ use candor_lab::campaign::{self, Options};
 use candor_lab::compare::{
     Allowance, Comparison, CountChange, Figure, Side, Trend, Verdict, compare, keep,
 };
+use candor_lab::experiment::Run;
 use candor_lab::history::{History, KernelLine, history};
-use candor_lab::result::{
-    Figures, FunctionCount, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile, Stopped,
-};
-use candor_lab::runner::{Runner, Task};
+use candor_lab::result::{Figures, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile, Stopped};
+use candor_lab::runner::Runner;
 use candor_lab::sections::{EFFORT, MACHINE};
 use candor_lab::simulate::{self, Simulation, Unwatched};
 use candor_lab::{report, run};
 use candor_lat::Metric;
 use candor_lat::section::Row;
+use candor_vm::{Function, Profile};
 
 const EXPERIMENT: &str = "\
 name = 'one'
@@ -56,7 +56,9 @@ fn on(result: &mut ResultFile, machine: &Machine) {
 fn result(name: &str, kernel: &str, [min, p50, max]: [i64; 3]) -> ResultFile {
     let campaign = campaign::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default());
     let experiment = &campaign.unwrap().experiments[0];
-    let mut result = simulate::run(experiment, "again".into(), None, &Unwatched).unwrap();
+    let mut result =
+        simulate::run(Run { experiment, command: "again".into(), lines: None, watch: &Unwatched })
+            .unwrap();
     result.experiment = name.into();
     result.testbed = "vm".into();
     on(&mut result, &machine(kernel));
@@ -122,8 +124,8 @@ fn round_trips(bitrate: &str) -> ResultFile {
         format!("name = 'trips'\nkind = 'ping'\ncount = 20\nbus.desk.bitrate = '{bitrate}'\n");
     let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
     let experiment = &campaign.unwrap().experiments[0];
-    let task = Task { experiment, command: "again".into(), is_fresh: true };
-    Simulation.run(task, None, &Unwatched).unwrap().result
+    let run = Run { experiment, command: "again".into(), lines: None, watch: &Unwatched };
+    Simulation.run(run, true).unwrap().result
 }
 
 #[test]
@@ -278,7 +280,7 @@ fn one_folder_is_cut_by_a_setting() {
 
 /// The instructions of an experiment `one` for so many frames.
 fn profile(kernel: &str, frames: u64, functions: &[(&str, u64)]) -> ProfileFile {
-    let count = |&(name, instructions): &(&str, u64)| FunctionCount {
+    let count = |&(name, instructions): &(&str, u64)| Function {
         name: name.into(),
         place: "kernel".into(),
         instructions,
@@ -291,8 +293,10 @@ fn profile(kernel: &str, frames: u64, functions: &[(&str, u64)]) -> ProfileFile 
         seed: 1,
         config: format!("count = 10\nvm.kernel = '{kernel}'\n"),
         frames,
-        instructions: functions.iter().map(|(_, count)| count).sum(),
-        functions: functions.iter().map(count).collect(),
+        profile: Profile {
+            instructions: functions.iter().map(|(_, count)| count).sum(),
+            functions: functions.iter().map(count).collect(),
+        },
     }
 }
 

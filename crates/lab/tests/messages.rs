@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use candor_lab::campaign::{self, Options};
+use candor_lab::experiment::Run;
 use candor_lab::quantity::value;
 use candor_lab::result::{Figures, ResultFile};
 use candor_lab::sections::MESSAGES;
@@ -20,7 +21,13 @@ fn run(text: &str) -> (ResultFile, Vec<String>) {
     let campaign = campaign.unwrap_or_else(|error| panic!("{error}\n{text}"));
     let mut csv = Vec::new();
     let experiment = &campaign.experiments[0];
-    let result = simulate::run(experiment, "again".into(), Some(&mut csv), &Unwatched).unwrap();
+    let result = simulate::run(Run {
+        experiment,
+        command: "again".into(),
+        lines: Some(&mut csv),
+        watch: &Unwatched,
+    })
+    .unwrap();
     let csv = String::from_utf8(csv).unwrap();
     let mut lines = csv.lines();
     let column = lines.next().unwrap().split(',').position(|name| name == "sent").unwrap();

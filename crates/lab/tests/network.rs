@@ -3,7 +3,7 @@
 use std::fs;
 
 use candor_lab::campaign::{self, Campaign, Options};
-use candor_lab::experiment::Traffic;
+use candor_lab::experiment::{Run, Traffic};
 use candor_lab::quantity::value;
 use candor_lab::sections::BUSES;
 use candor_lab::simulate::{Unwatched, run};
@@ -95,7 +95,13 @@ fn an_experiment_takes_buses_messages_and_rules_from_the_network() {
         offsets.Speed = '1ms' }\n";
     let written = read(written).unwrap();
     let run = |campaign: &Campaign| {
-        run(&campaign.experiments[0], String::new(), None, &Unwatched).unwrap()
+        run(Run {
+            experiment: &campaign.experiments[0],
+            command: String::new(),
+            lines: None,
+            watch: &Unwatched,
+        })
+        .unwrap()
     };
     let (result, expected) = (run(&campaign), run(&written));
     let figures = |it: &candor_lab::result::ResultFile| {
@@ -113,7 +119,8 @@ fn a_bus_is_never_busier_than_its_flows_say() {
         &experiment.can_gateway().unwrap().network,
         &flows(&experiment.can_gateway().unwrap().network).unwrap(),
     );
-    let result = run(experiment, String::new(), None, &Unwatched).unwrap();
+    let result =
+        run(Run { experiment, command: String::new(), lines: None, watch: &Unwatched }).unwrap();
     for (percent, load) in result.sections.numbers(&BUSES, "load_percent").iter().zip(loads) {
         let (measured, most) = (percent / 100.0, load.longest_share);
         assert!(measured > 0.7 * most && measured <= most, "{measured} {most}");
@@ -225,7 +232,13 @@ fn an_experiment_shows_the_warnings_of_its_network() {
 fn messages_that_are_never_due_are_counted_with_none_sent() {
     let late = "traffic.offsets.Speed = '5000000h'\n";
     let campaign = read(&format!("{PERIODIC}{late}")).unwrap();
-    let result = run(&campaign.experiments[0], String::new(), None, &Unwatched).unwrap();
+    let result = run(Run {
+        experiment: &campaign.experiments[0],
+        command: String::new(),
+        lines: None,
+        watch: &Unwatched,
+    })
+    .unwrap();
     let sent = ["Speed sent", "Torque sent"].map(|words| value(&result, words));
     assert_eq!(sent, [Some(0.0), Some(600.0)]);
 }
@@ -233,7 +246,13 @@ fn messages_that_are_never_due_are_counted_with_none_sent() {
 #[test]
 fn only_the_names_of_the_buses_count() {
     let campaign = read(&PERIODIC.replace("car.network", "virtual.network")).unwrap();
-    let result = run(&campaign.experiments[0], String::new(), None, &Unwatched).unwrap();
+    let result = run(Run {
+        experiment: &campaign.experiments[0],
+        command: String::new(),
+        lines: None,
+        watch: &Unwatched,
+    })
+    .unwrap();
     assert_eq!(result.counts.received, 400, "two of three frames are Speed");
 }
 
@@ -267,7 +286,9 @@ fn no_rule_makes_a_bus_busier_than_its_flows_say() {
             &experiment.can_gateway().unwrap().network,
             &flows(&experiment.can_gateway().unwrap().network).unwrap(),
         );
-        let result = run(experiment, String::new(), None, &Unwatched).unwrap();
+        let result =
+            run(Run { experiment, command: String::new(), lines: None, watch: &Unwatched })
+                .unwrap();
         for (percent, load) in result.sections.numbers(&BUSES, "load_percent").iter().zip(loads) {
             assert!(percent / 100.0 <= load.longest_share, "{rules}: {percent} {load:?}");
         }

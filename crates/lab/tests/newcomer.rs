@@ -63,11 +63,11 @@ impl Kind for Echo {
     }
 
     fn simulate<'a>(&'a self, run: Run<'a>) -> Option<Result<ResultFile, Error>> {
-        let Run { experiment, command, lines, .. } = run;
+        let count = run.experiment.count;
         let terms = Terms { is_exact: true, ..Terms::new(self.path()) };
         let sight = Sight { taps: self.path().taps(), has_rules: false };
-        let mut builder = ResultBuilder::new(terms, sight, lines);
-        for number in 0..experiment.count {
+        let mut builder = ResultBuilder::new(terms, sight, run);
+        for number in 0..count {
             let sent_ns = number * 1_000_000;
             let taps = Taps::new(self.path()).with(Tap::Queued, sent_ns);
             let taps = taps.with(Tap::Answered, sent_ns + self.delay.as_nanos());
@@ -75,7 +75,7 @@ impl Kind for Echo {
             let (passed, received) = ("delivered", Some(&"echo" as &dyn std::fmt::Display));
             builder.add(&Copied { end, sent: None, received, passed, rule: "" });
         }
-        Some(builder.finish(experiment, command))
+        Some(builder.finish())
     }
 }
 

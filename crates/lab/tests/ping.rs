@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use candor_lab::campaign::{self, Options};
+use candor_lab::experiment::Run;
 use candor_lab::host::Host;
 use candor_lab::result::{Counts, ResultFile};
 use candor_lab::run::{self, Ended, Progress, Settings};
-use candor_lab::runner::{Runner, Task, Unwatched, Watch};
+use candor_lab::runner::{Runner, Unwatched, Watch};
 use candor_lab::sections::{BUSES, HOST, PING};
 use candor_lab::simulate::Simulation;
 use candor_lab::testbed::Testbeds;
@@ -26,8 +27,8 @@ fn simulate(rest: &str, watch: &dyn Watch) -> Result<(ResultFile, String), Error
     let campaign = read(&format!("bus.can.bitrate = '1M'\n{rest}"));
     let [experiment] = &campaign.experiments[..] else { panic!("several experiments") };
     let mut lines = Vec::new();
-    let task = Task { experiment, command: "again".into(), is_fresh: true };
-    let ran = Simulation.run(task, Some(&mut lines), watch)?;
+    let run = Run { experiment, command: "again".into(), lines: Some(&mut lines), watch };
+    let ran = Simulation.run(run, true)?;
     Ok((ran.result, String::from_utf8(lines).unwrap()))
 }
 
@@ -157,8 +158,8 @@ fn two_threads_of_this_machine_measure_round_trips() {
 fn a_run_of_this_machine_can_be_interrupted() {
     let campaign = read("testbed = 'host'\nseeds = 1\nbus.can.bitrate = '500k'");
     let [experiment] = &campaign.experiments[..] else { panic!("several experiments") };
-    let task = Task { experiment, command: "again".into(), is_fresh: true };
-    let host = Host::new("/proc/self/exe".into());
-    let ended = host.run(task, None, &After(3, AtomicU64::new(0)));
+    let watch = &After(3, AtomicU64::new(0));
+    let run = Run { experiment, command: "again".into(), lines: None, watch };
+    let ended = Host::new("/proc/self/exe".into()).run(run, true);
     assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}");
 }

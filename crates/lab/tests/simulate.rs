@@ -5,6 +5,7 @@ use std::path::Path;
 
 use candor_causes::Cause;
 use candor_lab::campaign::{self, Options};
+use candor_lab::experiment::Run;
 use candor_lab::result::{Counts, ResultFile};
 use candor_lab::sections::{self, RULES};
 use candor_lab::simulate::{self, Unwatched};
@@ -28,7 +29,12 @@ fn experiment(text: &str, base: &Path) -> Experiment {
 
 fn try_run(experiment: &Experiment) -> Result<(ResultFile, String), Error> {
     let mut csv = Vec::new();
-    let result = simulate::run(experiment, "again".into(), Some(&mut csv), &Unwatched)?;
+    let result = simulate::run(Run {
+        experiment,
+        command: "again".into(),
+        lines: Some(&mut csv),
+        watch: &Unwatched,
+    })?;
     Ok((result, String::from_utf8(csv).unwrap()))
 }
 
@@ -275,7 +281,13 @@ fn a_result_does_not_depend_on_the_lines_per_frame() {
     let text = format!("count = 500\n{BUSES}gateway.delay = '35us'\ntraffic.kind = 'flood'\n");
     let experiment = experiment(&text, Path::new("."));
     let (with, _) = try_run(&experiment).unwrap();
-    let without = simulate::run(&experiment, "again".into(), None, &Unwatched).unwrap();
+    let without = simulate::run(Run {
+        experiment: &experiment,
+        command: "again".into(),
+        lines: None,
+        watch: &Unwatched,
+    })
+    .unwrap();
     assert_eq!(with.to_json(), without.to_json());
 }
 
@@ -290,7 +302,12 @@ fn an_interrupted_run_has_no_result() {
     let text =
         format!("count = 1_000_000\n{BUSES}gateway.delay = '35us'\ntraffic.kind = 'flood'\n");
     let experiment = experiment(&text, Path::new("."));
-    let outcome = simulate::run(&experiment, "again".into(), None, &Impatient);
+    let outcome = simulate::run(Run {
+        experiment: &experiment,
+        command: "again".into(),
+        lines: None,
+        watch: &Impatient,
+    });
     assert!(matches!(outcome, Err(Error::Interrupted)));
 }
 

@@ -59,11 +59,6 @@ pub fn check(network: &Network, places: &Places, findings: &Findings) -> Vec<Dir
     directions
 }
 
-/// A duration for sums that may be negative.
-fn ns(duration: Nanos) -> i128 {
-    i128::from(duration.as_nanos())
-}
-
 /// The duration of a sum; zero if it is negative.
 fn nanos(ns: i128) -> Nanos {
     Nanos::from_nanos(u64::try_from(ns.max(0)).unwrap_or(u64::MAX))

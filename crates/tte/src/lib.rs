@@ -108,6 +108,17 @@ pub struct Node {
     pub oscillator: Oscillator,
 }
 
+impl Node {
+    /// How far apart its frames may leave of what the schedule says; switches keep their instants.
+    #[must_use]
+    pub const fn jitter(&self) -> Nanos {
+        match self.role {
+            Role::EndSystem(end_system) => end_system.jitter,
+            Role::Switch(_) => Nanos::ZERO,
+        }
+    }
+}
+
 /// What makes the clock of a node run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Oscillator {

@@ -34,7 +34,7 @@
 
 use candor_time::Nanos;
 
-use crate::{Flow, Hop, Network, Relaying, Role};
+use crate::{Flow, Hop, Network, Role};
 
 /// Where the latency of a frame begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,16 +112,12 @@ impl Network {
     fn misses_instant(&self, flow: &Flow, hop: &Hop) -> bool {
         let Role::Switch(switch) = self.nodes[hop.from].role else { return false };
         let Some(before) = hop.before.map(|index| &flow.hops[index]) else { return false };
-        let jitter = match self.nodes[before.from].role {
-            Role::EndSystem(end_system) => end_system.jitter,
-            Role::Switch(_) => Nanos::ZERO,
-        };
-        let late = Nanos::from_nanos(jitter.as_nanos().div_ceil(2));
+        let late = Nanos::from_nanos(self.nodes[before.from].jitter().as_nanos().div_ceil(2));
         let ready = self.links[before.link].transmission(flow.size)
             + switch.processing
             + self.links[hop.link].preamble()
             + late;
-        matches!(switch.relaying, Relaying::TimeTriggered(_)) && hop.relay_delay < ready
+        self.has_schedule(hop.from) && hop.relay_delay < ready
     }
 }
 

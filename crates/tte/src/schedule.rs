@@ -229,6 +229,6 @@ pub fn directions(network: &Network) -> Vec<Direction> {
 }
 
 /// A duration for sums that may be negative.
-fn ns(duration: Nanos) -> i128 {
+pub(crate) fn ns(duration: Nanos) -> i128 {
     i128::from(duration.as_nanos())
 }

@@ -131,7 +131,7 @@ impl Timing {
     }
 
     /// The correction of a clock by a frame that was permanent at `permanent` and scheduled at `scheduled`: the clock
-    /// is ahead by so much. `None` if the frame is outside of the acceptance window.
+    /// is ahead by so much. `None` if the frame is outside of the acceptance window, `2 * precision` wide.
     ///
     /// Source: SAE AS6802, equations 36 and 37, for one channel; CoRE4INET: in schedule if
     /// `|permanent - scheduled| <= precision`.

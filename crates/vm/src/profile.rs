@@ -12,6 +12,7 @@ use candor_protocol::report::Symbol;
 use candor_protocol::{Order, Report, meeting};
 use object::{Object, ObjectSymbol, SymbolKind};
 use rustc_demangle::demangle;
+use serde::{Deserialize, Serialize};
 
 use crate::counting::{Counting, Counts};
 use crate::error::Error;
@@ -20,7 +21,7 @@ use crate::reserved_cpu::agreed;
 use crate::watch::Watch;
 
 /// Instructions of a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     /// Of the whole time between the first frame and the last.
     pub instructions: u64,
@@ -29,7 +30,7 @@ pub struct Profile {
 }
 
 /// A function and how many instructions were executed in it (not in those it calls).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
     /// Its name; the address where none is known.
     pub name: String,

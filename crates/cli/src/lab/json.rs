@@ -12,7 +12,7 @@ use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, TRAFFICS};
 use candor_lab::experiment::Testbed;
 use candor_lab::group::Range;
 use candor_lab::history::{Change, Point};
-use candor_lab::vm::Breakdown;
+use candor_lab::result::ProfileFile;
 use candor_lat::Metric;
 use candor_lat::section::{Cell, Row, Unit};
 use candor_vm::Function;
@@ -336,7 +336,7 @@ objects! {
     }
 
     /// The instructions in the kernel, a module or a program; the most first.
-    "place" of "lab profile" for (&Breakdown, &str, u64) as (of, place, instructions) {
+    "place" of "lab profile" for (&ProfileFile, &str, u64) as (of, place, instructions) {
         /// The experiment
         experiment = of.experiment;
         /// kernel, or the name of a module or program
@@ -350,7 +350,7 @@ objects! {
     }
 
     /// The instructions in a function; the most first.
-    "function" of "lab profile" for (&Breakdown, &Function) as (of, it) {
+    "function" of "lab profile" for (&ProfileFile, &Function) as (of, it) {
         /// The experiment
         experiment = of.experiment;
         /// kernel, or the name of a module or program

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use candor_diagnostics::noun;
 use candor_lab::compare;
 use candor_lab::experiment::Testbed;
+use candor_lab::result::ProfileFile;
 use candor_lab::runner::Watch;
-use candor_lab::vm::{Breakdown, Emulator};
+use candor_lab::vm::Emulator;
 use candor_linux::clock;
 use candor_output::say;
 use candor_time::{Instant, Monotonic};
@@ -83,7 +84,7 @@ pub(super) fn profile(arguments: &Profile) -> Answer {
             .profile(experiment, &watch)
             .map_err(|error| format!("{}: {error}", experiment.name))?;
         if let Some(out) = &arguments.out {
-            let kept = compare::keep(out, &breakdown.to_file(experiment));
+            let kept = compare::keep(out, &breakdown);
             say!("counts: {}", kept.map_err(|error| error.to_string())?.display());
         }
         let shown = match arguments.json {
@@ -103,7 +104,7 @@ fn listed(top: usize) -> usize {
     if top == 0 { usize::MAX } else { top }
 }
 
-fn text(breakdown: &Breakdown, top: usize) -> String {
+fn text(breakdown: &ProfileFile, top: usize) -> String {
     let profile = &breakdown.profile;
     let per_frame = |instructions: u64| format!("{:.1}", breakdown.per_frame(instructions));
     let share = |instructions: u64| {
@@ -131,7 +132,7 @@ fn text(breakdown: &Breakdown, top: usize) -> String {
     )
 }
 
-fn lines(breakdown: &Breakdown, top: usize) -> Result<String, String> {
+fn lines(breakdown: &ProfileFile, top: usize) -> Result<String, String> {
     let places = breakdown.profile.places();
     let places = places.iter().map(|(place, instructions)| (breakdown, &**place, *instructions));
     let functions = breakdown.profile.functions.iter().take(listed(top));

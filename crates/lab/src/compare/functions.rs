@@ -38,7 +38,7 @@ fn plain(name: &str) -> &str {
 /// Instructions per frame by place and function.
 fn per_frame(profile: &ProfileFile) -> BTreeMap<(&str, &str), f64> {
     let mut functions = BTreeMap::new();
-    for function in &profile.functions {
+    for function in &profile.profile.functions {
         let key = (function.place.as_str(), plain(&function.name));
         *functions.entry(key).or_insert(0.0) += profile.per_frame(function.instructions);
     }
@@ -55,8 +55,8 @@ fn total(old: &ProfileFile, new: &ProfileFile) -> FunctionChange {
         experiment: new.experiment.clone(),
         place: String::new(),
         function: ALL.into(),
-        before: old.per_frame(old.instructions),
-        after: new.per_frame(new.instructions),
+        before: old.per_frame(old.profile.instructions),
+        after: new.per_frame(new.profile.instructions),
     }
 }
 

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use candor_config::{Section, Table};
-use candor_diagnostics::{Findings, Origin};
+use candor_diagnostics::Findings;
 use candor_lat::TapPath;
 use candor_lat::result::ResultFile;
 use candor_network::{Gateway, Network};
@@ -33,9 +33,8 @@ use self::said::{Hosted, Said};
 use super::{Key, KindEntry};
 use crate::error::Error;
 use crate::experiment::{
-    CanGateway, Experiment, InGuest, Kind, Load, Pace, Run, Testbed, Traffic, Vm, World,
+    CanGateway, Experiment, InGuest, Kind, Pace, Run, Testbed, Traffic, Vm, World,
 };
-use crate::reading::machine::{self, LoadSize};
 use crate::reading::reader::Reader;
 use crate::reading::{Common, Examined, Reading, read_load};
 use crate::{simulate, vm as guests};
@@ -192,8 +191,7 @@ impl Kind for CanGateway {
     }
 
     fn simulate<'a>(&'a self, run: Run<'a>) -> Option<Result<ResultFile, Error>> {
-        let Run { experiment, command, lines, watch } = run;
-        Some(simulate::run(experiment, command, lines, watch))
+        Some(simulate::run(run))
     }
 
     fn in_guest(&self) -> Option<&dyn InGuest> {
@@ -219,31 +217,21 @@ impl InGuest for CanGateway {
         machine: Identity,
         report: &Report,
     ) -> Result<ResultFile, Error> {
-        let Run { experiment, command, lines, .. } = run;
         let bed = (self, self.vm(), machine);
         match self.vm().gateway {
-            order::Gateway::Reader => {
-                guests::reception::evaluate(experiment, bed, report, command, lines)
-            }
-            _ => guests::evaluate::evaluate(experiment, bed, report, command, lines),
+            order::Gateway::Reader => guests::reception::evaluate(run, bed, report),
+            _ => guests::evaluate::evaluate(run, bed, report),
         }
     }
 }
 
-/// What is read of an experiment with CAN buses, in any world.
-struct Settings<'a> {
-    load: Load,
-    load_size: LoadSize,
-    traffic: Option<Traffic>,
-    gateway: Option<keys::Said<'a>>,
-    machine: machine::Said,
-    tester: Tester,
-    wants_tester: Option<bool>,
-    tester_origin: &'a Origin,
-}
-
-impl<'a> Settings<'a> {
-    fn read(mut file: Section<'a>, reader: &mut Reader<'_>, testbed: Testbed) -> Self {
+impl<'a> Said<'a> {
+    fn read(
+        mut file: Section<'a>,
+        table: &'a Table,
+        reader: &mut Reader<'_>,
+        testbed: Testbed,
+    ) -> Self {
         let (load, load_size) = file.section("load").map(read_load).unwrap_or_default();
         let machine = reader.machine(file.section("vm"));
         let tester = said::place_of_tester(&machine, &reader.network.buses);
@@ -256,9 +244,20 @@ impl<'a> Settings<'a> {
         let gateway =
             file.section("gateway").map(|section| reader.gateway(section, traffic.as_ref()));
         let wants_tester = file.one_of("instrument", &[("wire", false), ("tester", true)]);
+        let wants_tester = wants_tester == Some(true);
         let tester_origin = file.origin_of("instrument");
         file.finish();
-        Self { load, load_size, traffic, gateway, machine, tester, wants_tester, tester_origin }
+        Self {
+            gateway,
+            load,
+            load_size,
+            machine,
+            tester,
+            traffic,
+            wants_tester,
+            tester_origin,
+            table,
+        }
     }
 }
 
@@ -274,29 +273,14 @@ fn read(reading: Reading<'_>) -> Option<Examined> {
     }
     network.doubt_gateway(table, findings);
     let testbed = common.testbed.unwrap_or(Testbed::Sim);
-    let settings = Settings::read(file, &mut reader, testbed);
-    let traffic = settings.traffic;
-    let said = Said {
-        gateway: settings.gateway,
-        load: settings.load,
-        load_size: settings.load_size,
-        tester: settings.tester,
-        machine: settings.machine,
-        count: common.count,
-        traffic: traffic.as_ref(),
-        wants_tester: settings.wants_tester == Some(true),
-        tester_origin: settings.tester_origin,
-        table,
-    };
+    let said = Said::read(file, table, &mut reader, testbed);
     let hosted = match testbed {
         Testbed::Sim => reader.sim(said),
-        Testbed::Vm => reader.vm(said),
+        Testbed::Vm => reader.vm(said, common.count),
         // Refused above.
         Testbed::Host => None,
     };
-    let (Some(Hosted { world, rules, conditions }), Some(traffic)) = (hosted, traffic) else {
-        return None;
-    };
+    let Hosted { world, traffic, rules, conditions } = hosted?;
     let count = if matches!(traffic, Traffic::Replay { .. }) { u64::MAX } else { DEFAULT_COUNT };
     let network =
         Network { gateways: rules.map(gateway_with).into_iter().collect(), ..reader.network };
@@ -315,5 +299,5 @@ fn check_parts(table: &Table, base: &Path, findings: &Findings) {
     Common::read(&mut file, &[KIND.name]);
     let mut reader = Reader::new(base, findings, &mut file);
     reader.network.buses.clear();
-    Settings::read(file, &mut reader, Testbed::Sim);
+    Said::read(file, table, &mut reader, Testbed::Sim);
 }

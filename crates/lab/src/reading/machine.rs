@@ -19,16 +19,18 @@
 use std::path::PathBuf;
 
 use candor_config::{Data, Section, Value};
-use candor_protocol::order::{Controller, Datagrams, EthernetLoad, Handler, Tester};
+use candor_protocol::order::{
+    self, Controller, Datagrams, EthernetLoad, Handler, Settings, Tester,
+};
 use candor_time::Nanos;
 use candor_vm::{Spec, Speed};
 
 use super::reader::Reader;
-use crate::experiment::{Driver, KernelChoice};
+use crate::experiment::{Driver, KernelChoice, Load, MachineChoice};
 use crate::locate::{locate, locate_above};
 
 /// The kernel unless the file says otherwise.
-pub(crate) const DEFAULT_KERNEL: &str = "6.12";
+const DEFAULT_KERNEL: &str = "6.12";
 /// What findings about a kernel of the command line name as their place.
 pub(crate) const KERNEL_OPTION: &str = "--kernel";
 
@@ -78,6 +80,14 @@ impl LoadSize {
         };
         Self { groups: section.integer("groups", 1..=50).unwrap_or(default.groups), ethernet }
     }
+
+    /// What a guest is told of a load of this size.
+    pub(crate) fn order(self, load: Load) -> order::Load {
+        order::Load {
+            hackbench_groups: load.cpu.then_some(self.groups),
+            ethernet: load.ethernet.then_some(self.ethernet),
+        }
+    }
 }
 
 /// What a file says about the machine, not yet needed.
@@ -93,6 +103,39 @@ pub(crate) struct Said {
     pub(crate) backlog_priority: Option<u8>,
     pub(crate) netdev_budget: Option<u32>,
     pub(crate) tester: Option<Tester>,
+}
+
+impl Said {
+    /// The machine with a tester there; what the file does not say is as usual.
+    pub(crate) fn choice(&self, tester: Tester) -> MachineChoice {
+        let usual = || KernelChoice::Named(DEFAULT_KERNEL.into());
+        MachineChoice {
+            kernel: self.kernel.clone().unwrap_or_else(usual),
+            mips: self.mips.unwrap_or(Speed::default().mips()),
+            parameters: self.parameters.clone().unwrap_or_default(),
+            tester,
+        }
+    }
+
+    /// How the kernel is set up; what is said of a gateway is not in here.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            interrupt_priority: self.interrupt_priority,
+            napi_thread_priority: self.napi_thread_priority,
+            backlog_priority: self.backlog_priority,
+            netdev_budget: self.netdev_budget,
+            ..Settings::default()
+        }
+    }
+}
+
+/// World and conditions of a guest, for people, before it has run.
+pub(crate) fn conditions(machine: &MachineChoice, description: &str) -> String {
+    let speed = Speed::from_mips(machine.mips).unwrap_or_default();
+    format!(
+        "Linux {} in QEMU, {speed}: path lengths, not a forecast for a board; {description}",
+        machine.kernel
+    )
 }
 
 impl Reader<'_> {

@@ -9,7 +9,8 @@ use candor_diagnostics::{Findings, Origin};
 use candor_network::{Bus, Network, file};
 use sha2::{Digest, Sha256};
 
-use crate::experiment::{BusFaults, Input};
+use crate::experiment::BusFaults;
+use crate::result::InputFile;
 
 /// Reads the parts of an experiment that refer to one another and to other files.
 pub(crate) struct Reader<'a> {
@@ -22,7 +23,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) unread: Vec<String>,
     /// The DBC files of buses: the place of the bus, the file, and where it is named.
     pub(crate) databases: Vec<(usize, String, Origin)>,
-    pub(crate) inputs: Vec<Input>,
+    pub(crate) inputs: Vec<InputFile>,
     /// Whether a network file is under the experiment.
     pub(crate) has_network: bool,
 }
@@ -71,7 +72,7 @@ impl<'a> Reader<'a> {
     /// Notes a file that was read. One that cannot be read is reported where it is used.
     pub(crate) fn input(&mut self, shown: &str, path: &Path) {
         if let Ok(sha256) = digest(path) {
-            self.inputs.push(Input { path: shown.into(), sha256 });
+            self.inputs.push(InputFile { path: shown.into(), sha256 });
         }
     }
 

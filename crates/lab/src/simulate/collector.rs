@@ -1,18 +1,17 @@
 //! Takes the records of a simulation: how each frame ended, and what the result needs of it.
 
 use std::fmt::Display;
-use std::io::Write;
 
 use candor_causes::Cause;
+use candor_lat::Tap;
 use candor_lat::account::{Copies, End, Terms};
-use candor_lat::{Tap, TapPath};
 use candor_sim::{Fate, Observer, Record, Time};
 use candor_time::Nanos;
 
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::doubt::Waits;
+use crate::experiment::Run;
 use crate::messages::Messages;
-use crate::runner::Watch;
 
 /// What the rules are to the frames of an experiment.
 #[derive(Clone, Copy)]
@@ -28,31 +27,22 @@ pub(super) struct Collector<'a> {
     pub(super) jobs: Vec<(String, String)>,
     pub(super) waits: Waits,
     pub(super) messages: Messages,
-    watch: &'a dyn Watch,
     way: Way,
 }
 
 impl<'a> Collector<'a> {
     pub(super) fn new(
-        path: &'static TapPath,
-        frames: Option<&'a mut dyn Write>,
+        run: Run<'a>,
         jobs: Vec<(String, String)>,
         way: Way,
         waits: Waits,
         messages: Messages,
-        watch: &'a dyn Watch,
     ) -> Self {
+        let path = run.experiment.path();
         // A simulation sees everything, and too much of it to keep. Each job makes copies.
         let terms = Terms { copies: Copies::Any, ..Terms::new(path) };
         let sight = Sight { taps: path.taps(), has_rules: true };
-        Self {
-            builder: ResultBuilder::new(terms, sight, frames),
-            waits,
-            messages,
-            watch,
-            way,
-            jobs,
-        }
+        Self { builder: ResultBuilder::new(terms, sight, run), waits, messages, way, jobs }
     }
 }
 
@@ -87,6 +77,6 @@ impl Observer for Collector<'_> {
     }
 
     fn proceed(&mut self, now: Time, sent: u64) -> bool {
-        self.builder.is_intact() && self.watch.proceed(now - Time::ZERO, sent)
+        self.builder.is_intact() && self.builder.run.watch.proceed(now - Time::ZERO, sent)
     }
 }

@@ -14,7 +14,6 @@
 //! (`source_start`, `target_start`) and when the gateway's driver asked its controller to send (`loaded`).
 
 use std::fmt::Display;
-use std::io::Write;
 
 use candor_causes::{Cause, Ending};
 use candor_diagnostics::{by_count, counted, noun};
@@ -35,7 +34,7 @@ use super::stopped::{Missed, missing_on_target, rules, stopped};
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::doubt;
 use crate::error::Error;
-use crate::experiment::{CanGateway, Experiment, Pace, Traffic, Vm};
+use crate::experiment::{CanGateway, Experiment, Pace, Run, Traffic, Vm};
 use crate::messages::Messages;
 use crate::result::{Counts, Machine, ResultFile, row_of};
 use crate::sections::{self, BUSES, BusCounts, EFFORT, MACHINE, MESSAGES, RULES, STATION};
@@ -62,12 +61,11 @@ const OUTSIDE: Sight = Sight {
 
 /// The result of `experiment` in a guest's report; `frames` takes a line of CSV per frame.
 pub(crate) fn evaluate(
-    experiment: &Experiment,
+    run: Run<'_>,
     (can, settings, machine): (&CanGateway, &Vm, Machine),
     report: &Report,
-    command: String,
-    frames: Option<&mut dyn Write>,
 ) -> Result<ResultFile, Error> {
+    let experiment = run.experiment;
     let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
     let sent = Sent::of(experiment, can)?;
     refuse_failures(report).map_err(reported)?;
@@ -81,13 +79,13 @@ pub(crate) fn evaluate(
     let missing = missing_on_target(can, settings, report);
     refuse_unseen(settings, report, &journeys, missing).map_err(reported)?;
 
-    let run = Run { can, settings, report, sent: &sent, arrived: &arrived };
+    let evaluation = Evaluation { can, settings, report, sent: &sent, arrived: &arrived };
     // Further copies that arrive are of streams of their own.
     let terms = Terms { is_exact: true, copies: Copies::Any, ..Terms::new(experiment.path()) };
     let sight = if report.wire.is_some() { OUTSIDE } else { INSIDE };
-    let mut builder = ResultBuilder::new(terms, sight, frames);
+    let mut builder = ResultBuilder::new(terms, sight, run);
     let mut messages = Messages::new(can);
-    let altered = run.follow(&journeys, &mut builder, &mut messages);
+    let altered = evaluation.follow(&journeys, &mut builder, &mut messages);
     builder.account.close(journeys.0.len() as u64);
     let missed = Missed::of(&builder.account);
     let stopped = stopped(can, report, &missed);
@@ -99,7 +97,7 @@ pub(crate) fn evaluate(
     // What the gateway counts says more of how frames ended than where they were last seen.
     let Counts { duplicated, reordered, .. } = builder.account.counts();
     let counts = Counts { duplicated, reordered, ..Counts::from_endings(&endings) };
-    let buses = run.buses(&journeys);
+    let buses = evaluation.buses(&journeys);
     let figures = builder.account.figures(Metric::GatewayLatency);
     let is_early = figures.is_some_and(|figures| figures.min_ns < 0);
     let sections = with_machine(&machine, report, counts.received, unknown)
@@ -111,9 +109,9 @@ pub(crate) fn evaluate(
         duration_ns: report.totals.duration_ns,
         counts,
         stopped,
-        notes: run.notes(missing, altered, journeys.unmonitored(), is_early, &buses),
+        notes: evaluation.notes(missing, altered, journeys.unmonitored(), is_early, &buses),
         sections,
-        ..builder.finish(experiment, command)?
+        ..builder.finish()?
     })
 }
 
@@ -192,7 +190,7 @@ impl<'a> Sent<'a> {
 }
 
 /// A run in a guest, and what it is about.
-struct Run<'a> {
+struct Evaluation<'a> {
     can: &'a CanGateway,
     settings: &'a Vm,
     report: &'a Report,
@@ -202,7 +200,7 @@ struct Run<'a> {
     arrived: &'a [Frame],
 }
 
-impl Run<'_> {
+impl Evaluation<'_> {
     /// Whether the receiver is on the source bus, too.
     fn is_delivered(&self) -> bool {
         self.settings.gateway == Gateway::None

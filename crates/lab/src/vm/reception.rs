@@ -10,8 +10,6 @@
 //! end of the frame on the bus. The tester outside sees that end; the program reads the time stamp counter, which in these
 //! machines is the same clock.
 
-use std::io::Write;
-
 use candor_causes::Cause;
 use candor_lat::account::{End, Terms};
 use candor_lat::{Tap, TapPath, Taps};
@@ -21,7 +19,7 @@ use super::evaluate::{bus_rows, conditions, counts_of, refuse_failures, with_mac
 use super::journey::Journeys;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
-use crate::experiment::{CanGateway, Experiment, Traffic, Vm};
+use crate::experiment::{CanGateway, Run, Traffic, Vm};
 use crate::result::{Machine, ResultFile, Stopped};
 use crate::sections::BUSES;
 
@@ -30,12 +28,11 @@ const TERMS: Terms = Terms { is_exact: true, ..Terms::new(TapPath::RECEPTION) };
 
 /// The result of `experiment` in a guest's report; `frames` takes a line of CSV per frame.
 pub(crate) fn evaluate(
-    experiment: &Experiment,
+    run: Run<'_>,
     (can, settings, machine): (&CanGateway, &Vm, Machine),
     report: &Report,
-    command: String,
-    frames: Option<&mut dyn Write>,
 ) -> Result<ResultFile, Error> {
+    let experiment = run.experiment;
     let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
     let (Traffic::Numbered { frames: numbered, .. }, Some(source)) =
         (&can.traffic, can.network.buses.first())
@@ -46,7 +43,7 @@ pub(crate) fn evaluate(
     let mut journeys = Journeys::new(&report.sent, &report.due).map_err(reported)?;
     journeys.watch(&report.monitored).map_err(reported)?;
     let bit_ns = source.timing.nominal.duration_ns(1);
-    let mut builder = ResultBuilder::new(TERMS, SIGHT, frames);
+    let mut builder = ResultBuilder::new(TERMS, SIGHT, run);
     let mut delivered = report.delivered.iter().peekable();
     for journey in &journeys.0 {
         let sent = numbered.frame(journey.number);
@@ -84,6 +81,6 @@ pub(crate) fn evaluate(
         notes: report.notes.clone(),
         sections: with_machine(&machine, report, counts.received, unknown)
             .with(&BUSES, bus_rows(can, &buses, duration_ns)),
-        ..builder.finish(experiment, command)?
+        ..builder.finish()?
     })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use candor_lab::Experiment;
 use candor_lab::campaign::{self, Options};
-use candor_lab::experiment::{self, Testbed};
+use candor_lab::experiment::{self, Run, Testbed};
 use candor_lab::result::machine;
 use candor_lab::sections::MESSAGES;
 use candor_lab::simulate;
@@ -206,8 +206,13 @@ fn periodic_frames_are_those_of_the_simulation() {
     let text = text.replace("gateway.kind = 'kernel'", "gateway.delay = '0s'");
     let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
     let mut lines = Vec::new();
-    simulate::run(&campaign.experiments[0], String::new(), Some(&mut lines), &simulate::Unwatched)
-        .unwrap();
+    simulate::run(Run {
+        experiment: &campaign.experiments[0],
+        command: String::new(),
+        lines: Some(&mut lines),
+        watch: &simulate::Unwatched,
+    })
+    .unwrap();
     let lines = String::from_utf8(lines).unwrap();
     // Number, instant and identifier of each frame.
     let of = |lines: &mut dyn Iterator<Item = &str>| {

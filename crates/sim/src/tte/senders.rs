@@ -1,7 +1,7 @@
 //! End systems in a [`World`]: when the frames of each flow go to their ports.
 
 use candor_time::Nanos;
-use candor_tte::{Flow, Role, Traffic};
+use candor_tte::{Flow, Traffic};
 
 use super::{Copy, Event, Observer, World, earlier};
 use crate::event::{Random, Time};
@@ -50,10 +50,7 @@ impl World {
         let Sender { random, due, at, .. } = &mut self.senders[index];
         *at = match flow.traffic {
             Traffic::TimeTriggered { .. } => {
-                let jitter = match self.network.nodes[flow.from].role {
-                    Role::EndSystem(end_system) => end_system.jitter,
-                    Role::Switch(_) => Nanos::ZERO,
-                };
+                let jitter = self.network.nodes[flow.from].jitter();
                 let half = Nanos::from_nanos(jitter.as_nanos() / 2);
                 let late = match jitter {
                     Nanos::ZERO => Nanos::ZERO,

@@ -38,15 +38,13 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let Leg::Forwarded { port, job, .. } = self.flights[id].leg else { return };
         let now = self.core.now().as_nanos();
         self.flights[id].taps.set(Tap::Enqueued, now);
-        let Some(controller) = self.hosts[host as usize].ports[port as usize].controller else {
-            // Nothing comes back from a virtual port without a kernel behind it.
+        let controller = self.hosts[host as usize].ports[port as usize].controller;
+        // Nothing comes back from a virtual port without a kernel behind it.
+        let able = controller.filter(|&controller| !self.is_unsupported(controller, id));
+        let Some(controller) = able else {
             self.refuse_copy(host, job, id, Cause::Unsupported, observer);
             return;
         };
-        if self.is_unsupported(controller, id) {
-            self.refuse_copy(host, job, id, Cause::Unsupported, observer);
-            return;
-        }
         self.flights[id].taps.set(Tap::Loaded, now);
         match self.offer(controller, id) {
             Ok(()) => self.hosts[host as usize].gateway.settle(job, Settled::Handled),

@@ -197,9 +197,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         let config = ControllerConfig {
             discipline: egress.discipline,
             depth,
-            reload: Nanos::ZERO,
-            fault_rate: 0.0,
-            is_listening: true,
+            ..ControllerConfig::default()
         };
         let controller = self.add_controller(bus, Owner::Host(host.0, port), config);
         let egress = Queue::new(egress.discipline, waiting);
@@ -221,13 +219,8 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Adds a node that only listens, and acknowledges every frame.
     pub fn add_listener(&mut self, bus: BusId) {
-        let config = ControllerConfig {
-            discipline: Discipline::Fifo,
-            depth: 0,
-            reload: Nanos::ZERO,
-            fault_rate: 0.0,
-            is_listening: false,
-        };
+        let config =
+            ControllerConfig { depth: 0, is_listening: false, ..ControllerConfig::default() };
         self.add_controller(bus, Owner::Listener, config);
     }
 

@@ -1,6 +1,5 @@
 //! What ports of programs do with a world: they add nodes, put frames into queues and advance time.
 
-use candor_lat::{Tap, TapPath, Taps};
 use candor_port::{Sent, Wanted};
 use candor_time::Nanos;
 use candor_wire::can::{ErrorState, Frame};
@@ -9,7 +8,7 @@ use super::event::Event;
 use super::{Owner, World};
 use crate::can::BusId;
 use crate::event::Time;
-use crate::flight::{Flight, Leg, wire_length};
+use crate::flight::wire_length;
 use crate::host::Gateway;
 use crate::node::{PortConfig, PortNode};
 use crate::record::Observer;
@@ -68,20 +67,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             self.port_nodes[node as usize].transmitter_counters.full.add(1);
             return Sent::Full;
         }
-        let identity = self.identities;
-        self.identities += 1;
-        self.moved_at = self.core.now();
-        self.senders[sender as usize].released += 1;
-        let flight = self.flights.insert(Flight {
-            identity,
-            sender,
-            sent: *frame,
-            frame: *frame,
-            length,
-            stuffing: Stuffing::Exact,
-            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.core.now().as_nanos()),
-            leg: Leg::Sent,
-        });
+        let flight = self.start_flight(sender, frame, Stuffing::Exact, length);
         if self.offer(controller, flight).is_err() {
             // There was room.
             self.flights.remove(flight);

@@ -3,15 +3,15 @@
 use candor_causes::Cause;
 use candor_lat::{Tap, TapPath, Taps};
 use candor_time::Nanos;
+use candor_wire::can::Frame;
+use candor_wire::can::bits::Length;
 
 use super::World;
 use super::event::Event;
-use crate::can::Offer;
-use crate::flight::{Flight, Leg, wire_length};
+use crate::flight::{Flight, FlightId, Leg, wire_length};
 use crate::host::Gateway;
-use crate::medium::{FrameId, Medium};
 use crate::record::Observer;
-use crate::sender::{Drive, Source};
+use crate::sender::{Drive, Source, Stuffing};
 
 impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Plans when a sender may release its next frame.
@@ -44,14 +44,11 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             return;
         }
         state.next = state.source.as_mut().and_then(|source| source.next());
-        state.released += 1;
-        let identity = self.identities;
-        self.identities += 1;
-        self.moved_at = self.core.now();
-
         let length = wire_length(&release.frame, release.stuffing);
-        let drive = state.drive;
-        match drive {
+        let flight = self.start_flight(sender, &release.frame, release.stuffing, length);
+        let identity = self.flights[flight].identity;
+        let state = &mut self.senders[sender as usize];
+        match state.drive {
             Drive::OneAtATime { timeout, .. } => {
                 state.awaited = Some(identity);
                 state.deadline = self.core.now() + timeout;
@@ -71,22 +68,35 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             }
         }
 
-        let flight = self.flights.insert(Flight {
-            identity,
-            sender,
-            sent: release.frame,
-            frame: release.frame,
-            length,
-            stuffing: release.stuffing,
-            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.core.now().as_nanos()),
-            leg: Leg::Sent,
-        });
-        let offer = Offer { id: FrameId(flight), frame: &release.frame, length };
-        match self.can.offer(&mut self.core, controller, offer) {
+        match self.offer(controller, flight) {
             Ok(()) => {}
             Err(Cause::QueueFull) => self.refuse(flight, Cause::SenderQueueFull, observer),
             Err(cause) => self.refuse(flight, cause, observer),
         }
+    }
+
+    /// A sender lets go of a frame, which waits at its controller from now on.
+    pub(super) fn start_flight(
+        &mut self,
+        sender: u32,
+        frame: &Frame,
+        stuffing: Stuffing,
+        length: Length,
+    ) -> FlightId {
+        let identity = self.identities;
+        self.identities += 1;
+        self.moved_at = self.core.now();
+        self.senders[sender as usize].released += 1;
+        self.flights.insert(Flight {
+            identity,
+            sender,
+            sent: *frame,
+            frame: *frame,
+            length,
+            stuffing,
+            taps: Taps::new(TapPath::CAN_GATEWAY).with(Tap::Queued, self.core.now().as_nanos()),
+            leg: Leg::Sent,
+        })
     }
 
     /// Tells a one-at-a-time sender that a frame arrived.

@@ -48,11 +48,12 @@
 use candor_diagnostics::Findings;
 use candor_time::Nanos;
 
-use super::{nanos, ns};
+use super::nanos;
 use crate::file::Places;
-use crate::file::synchronisation::longest_delay;
+use crate::file::synchronisation::{delay_over, longest_delay};
+use crate::schedule::ns;
 use crate::sync::Timing;
-use crate::{Flow, Network, Relaying, Role, Synchronisation};
+use crate::{Flow, Network, Role, Synchronisation};
 
 /// Parts per million of one.
 const PPM: i128 = 1_000_000;
@@ -250,11 +251,8 @@ fn apart(network: &Network, places: &Places, findings: &Findings) {
 fn free_running(network: &Network, places: &Places, findings: &Findings) {
     let drifts = Drifts::of(network);
     let is_relayed = |flow: &Flow| {
-        let is_scheduled = |node: usize| match network.nodes[node].role {
-            Role::Switch(switch) => matches!(switch.relaying, Relaying::TimeTriggered(_)),
-            Role::EndSystem(_) => false,
-        };
-        flow.is_time_triggered() && flow.hops.iter().any(|hop| is_scheduled(hop.from))
+        let mut relays = flow.hops.iter().filter(|hop| hop.before.is_some());
+        flow.is_time_triggered() && relays.any(|hop| network.has_schedule(hop.from))
     };
     let spread_ppm = drifts.spread();
     if spread_ppm == 0 || !network.flows.iter().any(is_relayed) {
@@ -337,8 +335,14 @@ fn delay(network: &Network, places: &Places, findings: &Findings) {
     let Some(synchronisation) = &network.synchronisation else { return };
     let Some(place) = &places.synchronisation else { return };
     let most = Nanos::from_nanos(synchronisation.timing.max_transmission_delay);
-    let shortest = synchronisation.flows.iter().map(|flow| shortest_delay(network, flow)).max();
-    let shortest = shortest.unwrap_or_default();
+    // If no other frame is in the way.
+    let shortest = synchronisation.flows.iter().map(|flow| {
+        delay_over(network, flow, |hop| {
+            let link = &network.links[hop.link];
+            link.preamble() + link.transmission(flow.size) + link.delay
+        })
+    });
+    let shortest = shortest.max().unwrap_or_default();
     let longest = longest_delay(network, &synchronisation.flows);
     let origin = place.of("max_transmission_delay");
     if most < shortest {
@@ -354,20 +358,4 @@ fn delay(network: &Network, places: &Places, findings: &Findings) {
         );
         findings.warning(origin, message, "remove it, and the longest delay is computed");
     }
-}
-
-/// The delay of a protocol control frame to its furthest receiver if no other frame is in its way.
-fn shortest_delay(network: &Network, flow: &Flow) -> Nanos {
-    let mut delays: Vec<Nanos> = Vec::new();
-    for hop in &flow.hops {
-        let link = &network.links[hop.link];
-        let before = hop.before.map_or(Nanos::ZERO, |before| delays[before]);
-        let processing = match network.nodes[hop.from].role {
-            Role::Switch(switch) if hop.before.is_some() => switch.processing,
-            _ => Nanos::ZERO,
-        };
-        let on_link = link.preamble() + link.transmission(flow.size) + link.delay;
-        delays.push(before + processing + on_link);
-    }
-    delays.into_iter().max().unwrap_or_default()
 }

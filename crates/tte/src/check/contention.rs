@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use candor_diagnostics::{Findings, MAX_FINDINGS};
 
-use super::{nanos, ns};
+use super::nanos;
 use crate::Network;
 use crate::file::Places;
-use crate::schedule::{Direction, Slot};
+use crate::schedule::{Direction, Slot, ns};
 
 /// A frame of each of two flows that meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

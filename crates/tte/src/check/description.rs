@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use candor_diagnostics::{Findings, by_count, list_of_names};
 use candor_time::Nanos;
 
-use super::ns;
 use crate::file::Places;
 use crate::frames::PCF_ID;
-use crate::schedule::departures;
-use crate::{Flow, Network, Relaying, Role, Traffic};
+use crate::schedule::{departures, ns};
+use crate::{Flow, Network, Role, Traffic};
 
 /// Whether the network is one, so that the other rules can be applied.
 pub(super) fn check(network: &Network, places: &Places, findings: &Findings) -> bool {
@@ -116,9 +115,7 @@ fn ordinary_switches(network: &Network, places: &Places, findings: &Findings) {
         }
         let mut ordinary: Vec<usize> = Vec::new();
         for hop in &flow.hops {
-            let Role::Switch(switch) = &network.nodes[hop.from].role else { continue };
-            let is_scheduled = matches!(switch.relaying, Relaying::TimeTriggered(_));
-            if !is_scheduled && !ordinary.contains(&hop.from) {
+            if !network.has_schedule(hop.from) && !ordinary.contains(&hop.from) {
                 ordinary.push(hop.from);
             }
         }
@@ -153,8 +150,7 @@ fn relay_delays(network: &Network, places: &Places, findings: &Findings) {
 /// The precision is to hold for the frames of end systems.
 fn jitter(network: &Network, places: &Places, findings: &Findings) {
     for (index, node) in network.nodes.iter().enumerate() {
-        let Role::EndSystem(end_system) = &node.role else { continue };
-        let half = super::nanos(ns(end_system.jitter) - ns(end_system.jitter) / 2);
+        let half = Nanos::from_nanos(node.jitter().as_nanos().div_ceil(2));
         let sends = |flow: &Flow| flow.is_time_triggered() && flow.from == index;
         if half > network.precision && network.flows.iter().any(sends) {
             let message = format!(
@@ -191,8 +187,8 @@ fn policing(network: &Network, places: &Places, findings: &Findings) {
             let here = others.map(|other| link.occupation(other.size)).max().unwrap_or_default();
             let wait = here + hop.before.map_or(Nanos::ZERO, |before| waits[before]);
             waits.push(wait);
-            let Role::Switch(switch) = network.nodes[hop.to].role else { continue };
-            let polices = matches!(switch.relaying, Relaying::TimeTriggered(_));
+            let is_switch = matches!(network.nodes[hop.to].role, Role::Switch(_));
+            let polices = is_switch && network.has_schedule(hop.to);
             // The sender keeps the gap on its own link.
             if hop.before.is_none() || !polices || here == Nanos::ZERO || wait <= jitter {
                 continue;

@@ -4,7 +4,7 @@ use candor_diagnostics::Findings;
 
 use crate::file::Places;
 use crate::schedule::Direction;
-use crate::{Network, Relaying, Role, Traffic};
+use crate::{Network, Traffic};
 
 /// Sums of parts are no exact numbers.
 const WHOLE: f64 = 1.0 + 1e-9;
@@ -64,9 +64,7 @@ fn blocked(network: &Network, places: &Places, directions: &[Direction], finding
             let found = directions.binary_search_by_key(&here, |it| key(it.link, it.from));
             let Ok(index) = found else { continue };
             // An ordinary switch holds nothing back.
-            if let Role::Switch(switch) = &network.nodes[hop.from].role
-                && !matches!(switch.relaying, Relaying::TimeTriggered(_))
-            {
+            if !network.has_schedule(hop.from) {
                 continue;
             }
             let link = &network.links[hop.link];

@@ -3,9 +3,9 @@
 use candor_diagnostics::Findings;
 use candor_time::Nanos;
 
-use super::{nanos, ns};
+use super::nanos;
 use crate::file::{Place, Places};
-use crate::schedule::{Departure, departures};
+use crate::schedule::{Departure, departures, ns};
 use crate::{Flow, Hop, Network, RelayBuffer, Relaying, Role, Switch, Traffic};
 
 pub(super) fn check(network: &Network, places: &Places, findings: &Findings) {
@@ -217,12 +217,8 @@ impl Way<'_> {
             return;
         }
         // The hop whose frames come furthest from their instants says what is needed. Ordinary switches have no window.
-        let has_window = |node: usize| match &self.network.nodes[node].role {
-            Role::EndSystem(_) => true,
-            Role::Switch(_) => self.scheduled(node).is_some(),
-        };
         let hops = self.flow.hops.iter().zip(&self.departures);
-        let hops = hops.filter(|(hop, _)| has_window(hop.to));
+        let hops = hops.filter(|(hop, _)| self.network.has_schedule(hop.to));
         let furthest = |departure: &Departure| match departure.most {
             Some(most) => most.max(-departure.least),
             None => departure.least,

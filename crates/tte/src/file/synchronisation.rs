@@ -8,7 +8,7 @@ use super::node_named;
 use crate::frames::PCF_ID;
 use crate::route::{NoRoute, route};
 use crate::sync::Timing;
-use crate::{Flow, Network, Role, SIZES, Synchronisation, Traffic};
+use crate::{Flow, Hop, Network, Role, SIZES, Synchronisation, Traffic};
 
 /// Masters of which frames have a bit each.
 const MOST_MASTERS: usize = 32;
@@ -170,32 +170,30 @@ pub(crate) fn longest_delay(network: &Network, flows: &[Flow]) -> Nanos {
             network.flows.iter().filter(over).partition(|flow| flow.is_time_triggered());
         let begun = others.into_iter().map(occupation).max().unwrap_or_default();
         let control: Nanos = flows.iter().filter(over).map(occupation).sum();
-        let jitter = match network.nodes[from].role {
-            Role::EndSystem(end_system) => end_system.jitter,
-            Role::Switch(_) => Nanos::ZERO,
-        };
-        let guard = network.links[link].occupation(*SIZES.start()) + jitter;
+        let guard = network.links[link].occupation(*SIZES.start()) + network.nodes[from].jitter();
         begun + control + scheduled.into_iter().map(|flow| occupation(flow) + guard).sum()
     };
-    let mut most = Nanos::ZERO;
-    for flow in flows {
-        // Each hop stands behind the one that leads to it.
-        let mut delays: Vec<Nanos> = Vec::new();
-        for hop in &flow.hops {
-            let before = hop.before.map_or(Nanos::ZERO, |index| delays[index]);
-            let processing = match network.nodes[hop.from].role {
-                Role::Switch(switch) if hop.before.is_some() => switch.processing,
-                _ => Nanos::ZERO,
-            };
-            let delay =
-                before + processing + ahead(hop.from, hop.link) + network.links[hop.link].delay;
-            delays.push(delay);
-            most = most.max(delay);
-        }
-    }
+    let on_link = |hop: &Hop| ahead(hop.from, hop.link) + network.links[hop.link].delay;
+    let most = flows.iter().map(|flow| delay_over(network, flow, on_link)).max();
+    let most = most.unwrap_or_default();
     let scheduled = (0..network.nodes.len()).filter(|&node| network.has_schedule(node));
     let fastest = scheduled.map(|node| network.nodes[node].oscillator.most_ppm()).max();
     most + Nanos::from_nanos(
         (most.as_nanos() * u64::from(fastest.unwrap_or(0))).div_ceil(1_000_000),
     )
+}
+
+/// The delay of the frames of a flow to the furthest receiver, if each hop takes what `on_link` says.
+pub(crate) fn delay_over(network: &Network, flow: &Flow, on_link: impl Fn(&Hop) -> Nanos) -> Nanos {
+    // Each hop stands behind the one that leads to it.
+    let mut delays: Vec<Nanos> = Vec::new();
+    for hop in &flow.hops {
+        let before = hop.before.map_or(Nanos::ZERO, |index| delays[index]);
+        let processing = match network.nodes[hop.from].role {
+            Role::Switch(switch) if hop.before.is_some() => switch.processing,
+            _ => Nanos::ZERO,
+        };
+        delays.push(before + processing + on_link(hop));
+    }
+    delays.into_iter().max().unwrap_or_default()
 }

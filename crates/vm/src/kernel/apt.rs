@@ -188,11 +188,7 @@ impl Apt {
         progress.step("Debian's package lists", 0);
         let mut command = self.run("apt-get");
         command.args(["-qq", "-o", "APT::Status-Fd=1", "update"]);
-        let run = run(command, progress, &mut |line| {
-            if let Some(percent) = percent(line) {
-                progress.percent(percent);
-            }
-        })?;
+        let run = run(command, progress)?;
         let stamp = self.root.join("updated");
         let complaints: Vec<_> =
             run.stderr.lines().filter(|line| line.starts_with(['E', 'W'])).collect();
@@ -274,11 +270,7 @@ impl Apt {
             .args(["-qq", "-o", "APT::Status-Fd=1", "download"])
             .arg(format!("{}={}", package.name, package.version))
             .current_dir(place.path());
-        let run = run(command, progress, &mut |line| {
-            if let Some(percent) = percent(line) {
-                progress.percent(percent);
-            }
-        })?;
+        let run = run(command, progress)?;
         let what = format!("the package {}", package.name);
         if !run.is_success {
             return Err(explain(&what, &run.stderr));
@@ -409,13 +401,8 @@ pub(super) struct Run {
     pub(super) stderr: String,
 }
 
-/// Runs a program, hands on the lines of its standard output, and ends it when nobody wants it any
-/// more.
-pub(super) fn run(
-    mut command: Command,
-    progress: &dyn Progress,
-    on_line: &mut dyn FnMut(&str),
-) -> Result<Run, Error> {
+/// Runs a program, tells how far it is, as apt says, and ends it when nobody wants it any more.
+pub(super) fn run(mut command: Command, progress: &dyn Progress) -> Result<Run, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command
         .stdin(Stdio::null())
@@ -434,7 +421,9 @@ pub(super) fn run(
     });
     for line in stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines()) {
         let Ok(line) = line else { break };
-        on_line(&line);
+        if let Some(percent) = percent(&line) {
+            progress.percent(percent);
+        }
         if !progress.proceed() {
             // It may have ended by itself.
             let _ = child.kill();

@@ -223,7 +223,7 @@ impl Apt {
             let file = self.download(package, folder, progress)?;
             let mut command = Command::new("dpkg-deb");
             command.arg("-x").arg(&file).arg(folder);
-            let run = apt::run(command, progress, &mut |_| {})?;
+            let run = apt::run(command, progress)?;
             if !run.is_success {
                 let reason = apt::complaint(&run.stderr);
                 return Err(Error::Other(format!(

@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 
 use super::modules::Set;
 use crate::cache::KERNELS;
+use crate::digest::hex;
 use crate::{Cache, Error};
 
 const IMAGE: &str = "bzImage";
@@ -125,10 +126,6 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 
 pub(crate) fn sum(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads the kernel in `folder` and holds its files against their sums.

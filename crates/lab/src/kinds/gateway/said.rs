@@ -17,8 +17,7 @@ pub(super) struct Said<'a> {
     pub(super) machine: machine::Said,
     /// Where the tester of a virtual machine is.
     pub(super) tester: Tester,
-    pub(super) count: Option<u64>,
-    pub(super) traffic: Option<&'a Traffic>,
+    pub(super) traffic: Option<Traffic>,
     pub(super) wants_tester: bool,
     pub(super) tester_origin: &'a Origin,
     /// The place of a setting that may be absent: then that of its table.
@@ -61,6 +60,7 @@ pub(super) fn place_of_tester(machine: &machine::Said, buses: &[Bus]) -> Tester 
 /// A world that can host an experiment.
 pub(super) struct Hosted {
     pub(super) world: World,
+    pub(super) traffic: Traffic,
     /// The rules of its gateway.
     pub(super) rules: Option<candor_engine::Table>,
     pub(super) conditions: String,

@@ -47,7 +47,7 @@ impl Reader<'_> {
         let conditions = format!("simulation, virtual time; {model}; {}{stamps}", load.describe());
         let model = host.map(|host| host.model);
         let world = World::Sim(Sim { faults: self.faults.clone(), model, instrument });
-        Some(Hosted { world, rules, conditions })
+        Some(Hosted { world, traffic: said.traffic?, rules, conditions })
     }
 
     fn host(&self, said: &keys::Said<'_>, load: Load) -> Option<Host> {

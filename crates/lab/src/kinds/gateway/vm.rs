@@ -5,14 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use candor_diagnostics::Origin;
-use candor_protocol::order::{self, Controller, File, Settings};
-use candor_vm::Speed;
+use candor_protocol::order::{self, Controller, File};
 
 use super::keys::{self, Kind};
 use super::said::{Hosted, Said};
-use crate::experiment::{Driver, KernelChoice, MachineChoice, Vm, World};
+use crate::experiment::{Driver, Vm, World};
 use crate::locate::locate;
-use crate::reading::machine::DEFAULT_KERNEL;
+use crate::reading::machine::conditions;
 use crate::reading::reader::Reader;
 
 /// The largest file that is handed to a guest.
@@ -20,8 +19,8 @@ const MAX_FILE_LEN: u64 = 64 << 20;
 
 impl Reader<'_> {
     /// The virtual machine for what a file says.
-    pub(super) fn vm(&mut self, said: Said<'_>) -> Option<Hosted> {
-        let is_fine = self.vm_hosts(&said);
+    pub(super) fn vm(&mut self, said: Said<'_>, count: Option<u64>) -> Option<Hosted> {
+        let is_fine = self.vm_hosts(&said, count);
         let gateway = said.gateway;
         let mut description = describe(gateway.as_ref());
         if said.machine.driver != Driver::Kernel {
@@ -32,37 +31,15 @@ impl Reader<'_> {
             None => (order::Gateway::None, Vec::new()),
             Some(gateway) => self.bed_gateway(gateway)?,
         };
-        let default = Settings::default();
-        let settings = Settings {
-            gateway_priority: gateway
-                .as_ref()
-                .and_then(|gateway| gateway.priority)
-                .unwrap_or(default.gateway_priority),
-            interrupt_priority: said.machine.interrupt_priority,
-            napi_thread_priority: said.machine.napi_thread_priority,
-            backlog_priority: said.machine.backlog_priority,
-            netdev_budget: said.machine.netdev_budget,
-            tx_queue: gateway
-                .as_ref()
-                .and_then(|gateway| gateway.depth)
-                .map_or(default.tx_queue, |depth| depth as u32),
-            receive_buffer: gateway.as_ref().and_then(|gateway| gateway.receive_buffer),
-        };
-        let machine = MachineChoice {
-            kernel: said
-                .machine
-                .kernel
-                .unwrap_or_else(|| KernelChoice::Named(DEFAULT_KERNEL.into())),
-            mips: said.machine.mips.unwrap_or(Speed::default().mips()),
-            parameters: said.machine.parameters.unwrap_or_default(),
-            tester: said.tester,
-        };
+        let mut settings = said.machine.settings();
+        if let Some(gateway) = &gateway {
+            settings.gateway_priority = gateway.priority.unwrap_or(settings.gateway_priority);
+            settings.tx_queue = gateway.depth.map_or(settings.tx_queue, |depth| depth as u32);
+            settings.receive_buffer = gateway.receive_buffer;
+        }
+        let machine = said.machine.choice(said.tester);
         let has_fd = self.network.buses.iter().any(|bus| bus.is_fd);
         let own = if has_fd { Controller::CtuCanFd } else { Controller::Sja1000 };
-        let load = order::Load {
-            hackbench_groups: said.load.cpu.then_some(said.load_size.groups),
-            ethernet: said.load.ethernet.then_some(said.load_size.ethernet),
-        };
         let rules = match gateway {
             Some(gateway) if gateway.kind.passes_on() => Some(gateway.rules?),
             _ => None,
@@ -70,23 +47,20 @@ impl Reader<'_> {
         if !is_fine {
             return None;
         }
-        let conditions = format!(
-            "Linux {} in QEMU, {}: path lengths, not a forecast for a board; {description}",
-            machine.kernel,
-            Speed::from_mips(machine.mips).unwrap_or_default(),
-        );
+        let conditions = conditions(&machine, &description);
         let vm = Vm {
             machine,
             faults: self.faults.clone(),
             controller: said.machine.controller.unwrap_or(own),
             driver: said.machine.driver,
             gateway: bed_gateway,
-            load,
+            load: said.load_size.order(said.load),
             settings,
             files,
             description,
         };
-        Some(Hosted { world: World::Vm(Box::new(vm)), rules, conditions })
+        let world = World::Vm(Box::new(vm));
+        Some(Hosted { world, traffic: said.traffic?, rules, conditions })
     }
 
     /// The gateway as the guest knows it, with the files that it needs.

@@ -35,14 +35,14 @@ impl Refusals<'_> {
 
 impl Reader<'_> {
     /// Whether a machine can host this; findings tell what not.
-    pub(super) fn vm_hosts(&self, said: &Said<'_>) -> bool {
+    pub(super) fn vm_hosts(&self, said: &Said<'_>, count: Option<u64>) -> bool {
         let mut refusals = Refusals { findings: self.findings, is_fine: true };
-        self.hosts_bed(said, &mut refusals);
+        self.hosts_bed(said, count, &mut refusals);
         self.hosts_driver(said, &mut refusals);
         if let Some(gateway) = &said.gateway {
             hosts_gateway(said, gateway, &mut refusals);
             if let Some(rules) = &gateway.rules {
-                let samples = samples(said.traffic, &self.network.nodes);
+                let samples = samples(said.traffic.as_ref(), &self.network.nodes);
                 let is_replay = matches!(said.traffic, Some(Traffic::Replay { .. }));
                 hosts_rules((&samples, is_replay), gateway, rules, &mut refusals);
             }
@@ -51,13 +51,13 @@ impl Reader<'_> {
     }
 
     /// Buses, traffic and controllers.
-    fn hosts_bed(&self, said: &Said<'_>, refusals: &mut Refusals<'_>) {
+    fn hosts_bed(&self, said: &Said<'_>, count: Option<u64>, refusals: &mut Refusals<'_>) {
         if self.network.buses.len() > 2 {
             let message = "the vm testbed needs two buses, a source and a target";
             let hint = "list two under [bus]; rules may use virtual buses between them";
             refusals.refuse(said.origin_of(&["bus"]), message, hint);
         }
-        match said.traffic {
+        match &said.traffic {
             Some(Traffic::Replay { bus, .. }) => {
                 hosts_senders_outside(said, refusals);
                 if *bus != 0 {
@@ -76,7 +76,7 @@ impl Reader<'_> {
             }
             Some(Traffic::Numbered { .. }) | None => {}
         }
-        if said.count.is_some_and(|count| count > MAX_COUNT) {
+        if count.is_some_and(|count| count > MAX_COUNT) {
             let message = format!(
                 "`count` is more than {MAX_COUNT}; a guest stores all time stamps in memory"
             );

@@ -72,7 +72,7 @@ pub(super) fn evaluate(
     (ping, vm, machine): (&Ping, &Vm, Machine),
     report: &Report,
 ) -> Result<ResultFile, Error> {
-    let Run { experiment, command, lines, .. } = run;
+    let experiment = run.experiment;
     let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
     refuse_failures(report).map_err(reported)?;
     let mut answers = vec![None; 1 << 16];
@@ -84,7 +84,7 @@ pub(super) fn evaluate(
         queued_ns: stamp.time_ns,
         answered_ns: answers[usize::from(stamp.number)],
     });
-    let result = trips::evaluate(experiment, ping, trips.collect(), command, lines)?;
+    let result = trips::evaluate(run, ping, trips.collect())?;
     // Nothing is on the bus outside if both are on a virtual device.
     let duration_ns = match (is_virtual(ping), &report.sent[..]) {
         (true, [first, .., last]) => last.time_ns - first.time_ns,

@@ -24,7 +24,7 @@ use crate::sections::HOST;
 
 /// Runs one experiment.
 pub(super) fn run(run: Run<'_>, (ping, priority): (&Ping, u8)) -> Result<ResultFile, Error> {
-    let Run { experiment, command, lines, watch } = run;
+    let Run { experiment, watch, .. } = run;
     let pair = Pair::DEFAULT;
     // Nobody else is on this bus.
     let bus = RandomState::new().build_hasher().finish();
@@ -56,7 +56,7 @@ pub(super) fn run(run: Run<'_>, (ping, priority): (&Ping, u8)) -> Result<ResultF
         Ok::<_, Error>((measured, is_real_time))
     })?;
     let machine: HostMachine = watched.end();
-    let mut result = measured.evaluate(experiment, ping, command, lines)?;
+    let mut result = measured.evaluate(run, ping)?;
     result.notes.extend(machine.doubt());
     if !is_real_time {
         result.notes.push(NO_REAL_TIME.to_owned());

@@ -25,11 +25,10 @@ use candor_config::Section;
 use candor_diagnostics::Findings;
 use candor_protocol::order::{self, Controller, Settings, Tester};
 use candor_time::Nanos;
-use candor_vm::Speed;
 
 use super::{Partner, Ping, PingWorld};
-use crate::experiment::{KernelChoice, Load, MachineChoice, Testbed, Vm};
-use crate::reading::machine::{DEFAULT_KERNEL, LoadSize, Said};
+use crate::experiment::{Load, Testbed, Vm};
+use crate::reading::machine::{LoadSize, Said, conditions};
 use crate::reading::reader::Reader;
 use crate::reading::{Common, Examined, Reading, read_load};
 
@@ -191,24 +190,12 @@ fn vm(
         let message = "round trips have SJA1000 controllers and a tester of their own";
         findings.error_with_hint(file.origin_of("vm"), message, "remove `tester` and `controller`");
     }
-    let machine = MachineChoice {
-        kernel: said.kernel.unwrap_or_else(|| KernelChoice::Named(DEFAULT_KERNEL.into())),
-        mips: said.mips.unwrap_or(Speed::default().mips()),
-        parameters: said.parameters.unwrap_or_default(),
-        // With a partner outside no other controller of the guest is on the bus.
-        tester: match trips.partner {
-            Partner::Guest => Tester::Master,
-            Partner::Outside => Tester::Outside,
-        },
-    };
-    let settings = Settings {
-        gateway_priority: trips.priority,
-        interrupt_priority: said.interrupt_priority,
-        napi_thread_priority: said.napi_thread_priority,
-        backlog_priority: said.backlog_priority,
-        netdev_budget: said.netdev_budget,
-        ..Settings::default()
-    };
+    // With a partner outside no other controller of the guest is on the bus.
+    let machine = said.choice(match trips.partner {
+        Partner::Guest => Tester::Master,
+        Partner::Outside => Tester::Outside,
+    });
+    let settings = Settings { gateway_priority: trips.priority, ..said.settings() };
     let driver = said.driver.describe();
     let who = match (trips.partner, trips.is_virtual) {
         (Partner::Guest, true) => format!("master and slave on {driver}, on one virtual device"),
@@ -218,15 +205,7 @@ fn vm(
         }
     };
     let description = format!("{who}; {}", load.describe());
-    let conditions = format!(
-        "Linux {} in QEMU, {}: path lengths, not a forecast for a board; {description}",
-        machine.kernel,
-        Speed::from_mips(machine.mips).unwrap_or_default(),
-    );
-    let load = order::Load {
-        hackbench_groups: load.cpu.then_some(size.groups),
-        ethernet: load.ethernet.then_some(size.ethernet),
-    };
+    let conditions = conditions(&machine, &description);
     let vm = Box::new(Vm {
         machine,
         faults: reader.faults.clone(),
@@ -236,7 +215,7 @@ fn vm(
             Partner::Guest => order::Gateway::Slave,
             Partner::Outside => order::Gateway::None,
         },
-        load,
+        load: size.order(load),
         settings,
         files: Vec::new(),
         description,

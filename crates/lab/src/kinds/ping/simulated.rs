@@ -34,7 +34,7 @@ pub(super) fn run(
     run: Run<'_>,
     (ping, faults, pair): (&Ping, BusFaults, Pair),
 ) -> Result<ResultFile, Error> {
-    let Run { experiment, command, lines, watch } = run;
+    let Run { experiment, watch, .. } = run;
     let mut world: PortWorld<Nobody> = World::for_ports(experiment.seed);
     let bus = world.add_bus(bus_config(&ping.bus, faults));
     let simulation = Simulation::new(world, Nobody);
@@ -47,7 +47,7 @@ pub(super) fn run(
     let now = || Instant::from_nanos(simulated.now().as_nanos());
     let measured = measure(experiment, (ping, pair), (&mut desk, &mut *transmitter), &now, watch)?;
     let duration_ns = measured.duration.as_nanos();
-    let mut result = measured.evaluate(experiment, ping, command, lines)?;
+    let mut result = measured.evaluate(run, ping)?;
     let counts: BusCounts = simulation.inspect(|world, _| bus_counts(&world.bus_statistics(bus)));
     result.notes.extend(doubt::left("the programs", counts.bus_offs, &ping.bus, faults));
     let row = sections::bus(&ping.bus, &counts, duration_ns);

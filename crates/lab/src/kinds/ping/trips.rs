@@ -1,14 +1,12 @@
 //! What became of the requests of round trips, in any testbed; and the master that sends them where it is a program of this
 //! process.
 
-use std::io::Write;
-
 use candor_causes::Cause;
 use candor_diagnostics::counted;
 use candor_lat::account::{End, Terms};
 use candor_lat::section::Sections;
 use candor_lat::{Tap, TapPath, Taps};
-use candor_ping::run::{self, Observer};
+use candor_ping::run::{self as programs, Observer};
 use candor_ping::{Master, Pace, Pair, Plan, Track, Wire, section, shortest};
 use candor_port::{Port, Receiver, Transmitter};
 use candor_time::{Instant, Monotonic, Nanos};
@@ -16,7 +14,7 @@ use candor_time::{Instant, Monotonic, Nanos};
 use super::Ping;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Run};
 use crate::result::{ResultFile, Stopped};
 use crate::sections::PING;
 use crate::watch::Watch;
@@ -50,18 +48,16 @@ impl Trip {
 /// The result of `experiment`, without what its testbed knows besides. `trips` are in the order of their numbers; `lines` takes
 /// a line of CSV per request.
 pub(crate) fn evaluate(
-    experiment: &Experiment,
+    run: Run<'_>,
     ping: &Ping,
     mut trips: Vec<Trip>,
-    command: String,
-    lines: Option<&mut dyn Write>,
 ) -> Result<ResultFile, Error> {
     let terms = Terms {
-        is_exact: experiment.count <= MOST_EXACT,
+        is_exact: run.experiment.count <= MOST_EXACT,
         late_after_ns: Some(i64::try_from(ping.timeout.as_nanos()).unwrap_or(i64::MAX)),
         ..Terms::new(TapPath::ROUND_TRIP)
     };
-    let mut builder = ResultBuilder::new(terms, SIGHT, lines);
+    let mut builder = ResultBuilder::new(terms, SIGHT, run);
     for trip in &trips {
         builder.line(&Copied {
             end: end_of(trip, &trip.taps()),
@@ -84,7 +80,7 @@ pub(crate) fn evaluate(
         let answers = counted(counts.late, "answer");
         notes.push(format!("{answers} came later than {}; they count", ping.timeout));
     }
-    Ok(ResultFile { stopped, notes, ..builder.finish(experiment, command)? })
+    Ok(ResultFile { stopped, notes, ..builder.finish()? })
 }
 
 /// How a request has ended.
@@ -144,7 +140,7 @@ pub(crate) fn measure(
         moved: (0, start),
         is_interrupted: false,
     };
-    let ran = run::master(&mut master, receiver, transmitter, now, &mut follower);
+    let ran = programs::master(&mut master, receiver, transmitter, now, &mut follower);
     let Follower { mut trips, wire, is_interrupted, .. } = follower;
     if is_interrupted {
         return Err(Error::Interrupted);
@@ -157,23 +153,18 @@ pub(crate) fn measure(
 
 impl Measured {
     /// The result, without what the testbed knows besides.
-    pub(crate) fn evaluate(
-        self,
-        experiment: &Experiment,
-        ping: &Ping,
-        command: String,
-        lines: Option<&mut dyn Write>,
-    ) -> Result<ResultFile, Error> {
+    pub(crate) fn evaluate(self, run: Run<'_>, ping: &Ping) -> Result<ResultFile, Error> {
+        let wanted = run.experiment.count;
         let Self { master, trips, wire, duration } = self;
         let row = section(&master, Some(0), &wire);
         let sent = master.counts(None).sent;
-        let mut result = evaluate(experiment, ping, trips, command, lines)?;
+        let mut result = evaluate(run, ping, trips)?;
         result.counts.duplicated = master.counts(None).duplicates;
-        if sent < experiment.count {
+        if sent < wanted {
             result.notes.push(format!(
                 "{} of {} could be sent: nothing more came through the bus",
                 sent,
-                counted(experiment.count, "request")
+                counted(wanted, "request")
             ));
         }
         Ok(ResultFile {

@@ -28,12 +28,12 @@ pub(super) fn run(
     run: Run<'_>,
     program: &Path,
 ) -> Result<ResultFile, Error> {
-    let Run { experiment, command, lines, watch } = run;
+    let Run { experiment, watch, .. } = run;
     let scratch = tempfile::Builder::new().prefix("candor-host-").tempdir();
     let scratch = scratch.map_err(|error| Error::write(&std::env::temp_dir(), error))?;
     let bed = Bed { program, experiment, service, scratch: scratch.path(), watch };
     let measured = bed.measure()?;
-    evaluate::evaluate(experiment, service, &measured, command, lines)
+    evaluate::evaluate(run, service, &measured)
 }
 
 /// An experiment at work.

@@ -1,6 +1,5 @@
 //! What came of a run: which event arrived when at whom, and what it cost.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use candor_causes::Cause;
@@ -15,7 +14,7 @@ use super::times::{self, NEVER};
 use super::worker::Report;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
-use crate::experiment::Experiment;
+use crate::experiment::Run;
 use crate::machine::HostMachine;
 use crate::result::{ResultFile, Stopped, row_of};
 use crate::sections::{HOST, PROCESSES, SERVICE};
@@ -50,11 +49,9 @@ const VERY_LATE: Nanos = Nanos::from_millis(10);
 
 /// Makes the result.
 pub(super) fn evaluate(
-    experiment: &Experiment,
+    run: Run<'_>,
     service: &SignalService,
     ran: &Ran,
-    command: String,
-    lines: Option<&mut dyn Write>,
 ) -> Result<ResultFile, Error> {
     let departures = times::read(&ran.departures)?;
     let arrivals: Result<Vec<_>, _> = ran.arrivals.iter().map(|path| times::read(path)).collect();
@@ -65,7 +62,7 @@ pub(super) fn evaluate(
         ..Terms::new(TapPath::SIGNAL_SERVICE)
     };
     let sight = Sight { taps: TapPath::SIGNAL_SERVICE.taps(), has_rules: false };
-    let mut builder = ResultBuilder::new(terms, sight, lines);
+    let mut builder = ResultBuilder::new(terms, sight, run);
     for (number, left_ns) in (0_u64..).zip(&departures) {
         if *left_ns == NEVER {
             continue;
@@ -94,7 +91,7 @@ pub(super) fn evaluate(
         }
     }
     let copies_lost: u64 = builder.account.stopped().values().sum();
-    let sent = experiment.count;
+    let sent = builder.run.experiment.count;
     builder.account.close(sent);
     let mut counts = builder.account.counts();
     if arrivals.is_empty() {
@@ -123,7 +120,7 @@ pub(super) fn evaluate(
             .with_one(&SERVICE, served)
             .with(&PROCESSES, processes(ran, subscribers))
             .with_one(&HOST, row_of(&ran.machine)),
-        ..builder.finish(experiment, command)?
+        ..builder.finish()?
     })
 }
 

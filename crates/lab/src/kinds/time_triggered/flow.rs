@@ -2,7 +2,6 @@
 //! model, and what was lost.
 
 use std::fmt::Display;
-use std::io::Write;
 
 use candor_causes::Cause;
 use candor_diagnostics::counted;
@@ -17,7 +16,7 @@ use candor_tte::schedule::{self, Slot, Span};
 use super::TimeTriggered;
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::error::Error;
-use crate::experiment::Experiment;
+use crate::experiment::Run;
 use crate::result::{ResultFile, Stopped};
 use crate::sections::{FLOW, LINKS, SCHEDULE, UNMARKED};
 
@@ -48,10 +47,7 @@ pub(crate) struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    pub(crate) fn new(
-        settings: &'a TimeTriggered,
-        lines: Option<&'a mut dyn Write>,
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(settings: &'a TimeTriggered, run: Run<'a>) -> Result<Self, Error> {
         let TimeTriggered { network, flow, receiver, framing, .. } = settings;
         let model = network.latency(*flow, *receiver, *framing).ok_or_else(|| {
             Error::Other("the flow that is measured does not go to the receiver".into())
@@ -70,7 +66,7 @@ impl<'a> Flow<'a> {
         let sight = Sight { taps: path.taps(), has_rules: false };
         Ok(Self {
             settings,
-            builder: ResultBuilder::new(terms, sight, lines),
+            builder: ResultBuilder::new(terms, sight, run),
             model,
             marked: 0,
             unmarked: Account::new(Terms { is_exact: true, ..Terms::new(path) }),
@@ -133,13 +129,7 @@ impl<'a> Flow<'a> {
     }
 
     /// The result; the testbed adds what it knows of its links and its machine.
-    pub(crate) fn finish(
-        self,
-        experiment: &Experiment,
-        command: String,
-        duration: Nanos,
-        links: Vec<Row>,
-    ) -> Result<ResultFile, Error> {
+    pub(crate) fn finish(self, duration: Nanos, links: Vec<Row>) -> Result<ResultFile, Error> {
         let TimeTriggered { network, flow, receiver, framing, published, .. } = self.settings;
         let flow = &network.flows[*flow];
         let account = &self.builder.account;
@@ -149,7 +139,7 @@ impl<'a> Flow<'a> {
         let stopped = stopped.collect();
         let ipdv = account.variation();
         let jitter_ns = account.figures(Metric::NetworkLatency).map(|latency| latency.jitter_ns());
-        let result = self.builder.finish(experiment, command)?;
+        let result = self.builder.finish()?;
         let row = FLOW.row([
             flow.name.as_str().into(),
             network.nodes[*receiver].name.as_str().into(),

@@ -13,7 +13,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
@@ -85,13 +84,11 @@ struct Measured {
 
 /// Runs one experiment.
 pub(super) fn run<'a>(settings: &'a TimeTriggered, run: Run<'a>) -> Result<ResultFile, Error> {
-    let Run { experiment, command, lines, watch } = run;
+    let Run { experiment, watch, .. } = run;
     let body = || Bed { experiment, settings, watch }.measure();
     // The thread takes the namespace, with all interfaces in it, along when it ends.
     let measured = thread::scope(|scope| scope.spawn(body).join());
-    let measured =
-        measured.map_err(|_| Error::Other("a thread of the bench panicked".into()))??;
-    evaluate(experiment, settings, &measured, command, lines)
+    evaluate(run, settings, &measured.map_err(|_| panicked())??)
 }
 
 /// An experiment at work.
@@ -560,18 +557,17 @@ fn notes(measured: &Measured, marked_percent: f64, unstamped: u64) -> Vec<String
 
 /// Makes the result.
 fn evaluate<'a>(
-    experiment: &Experiment,
+    run: Run<'a>,
     settings: &'a TimeTriggered,
     measured: &Measured,
-    command: String,
-    lines: Option<&'a mut dyn Write>,
 ) -> Result<ResultFile, Error> {
-    let mut flow = Flow::new(settings, lines)?;
+    let count = run.experiment.count;
+    let mut flow = Flow::new(settings, run)?;
     let (ended, unstamped) = seen(measured, settings.flow);
     ended.iter().for_each(|seen| flow.add(seen));
     let (instrument, unmarked) = (instrument(measured, &flow, unstamped), flow.unmarked());
-    let marked_percent = flow.marked() as f64 / experiment.count.max(1) as f64 * 100.0;
-    let mut result = flow.finish(experiment, command, measured.duration, Vec::new())?;
+    let marked_percent = flow.marked() as f64 / count.max(1) as f64 * 100.0;
+    let mut result = flow.finish(measured.duration, Vec::new())?;
     result.notes.extend(notes(measured, marked_percent, unstamped));
     let precision = settings.network.precision.as_nanos();
     result.sections = result
@@ -594,6 +590,7 @@ mod tests {
 
     use super::*;
     use crate::campaign::{self, Options};
+    use crate::watch::Unwatched;
 
     const COUNT: u64 = 20;
     const NETWORK: &str = r#"
@@ -688,7 +685,8 @@ mod tests {
         let campaign = campaign.unwrap_or_else(|error| panic!("{error}"));
         let experiment = &campaign.experiments[0];
         let settings = experiment.of::<TimeTriggered>().unwrap();
-        evaluate(experiment, settings, measured, String::new(), None).unwrap()
+        let run = Run { experiment, command: String::new(), lines: None, watch: &Unwatched };
+        evaluate(run, settings, measured).unwrap()
     }
 
     fn marked(result: &ResultFile) -> u64 {

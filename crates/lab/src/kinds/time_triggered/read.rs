@@ -28,14 +28,15 @@ use candor_time::Nanos;
 use candor_tte::check::check;
 use candor_tte::file::{Places, read_with_places};
 use candor_tte::model::Framing;
-use candor_tte::{Network, Oscillator, SIZES};
+use candor_tte::{Network, SIZES};
 
 use super::{TimeStamping, TimeTriggered};
 use crate::error::Error;
-use crate::experiment::{Input, Testbed};
+use crate::experiment::Testbed;
 use crate::locate::locate;
 use crate::reading::reader::digest;
 use crate::reading::{Examined, Reading, read_text};
+use crate::result::InputFile;
 
 /// Frames unless a count is given, as in the paper (Bartols and others 2011, V-A).
 const DEFAULT_COUNT: u64 = 100;
@@ -140,11 +141,9 @@ fn refuse_on_host(
     driver: Option<&Origin>,
     findings: &Findings,
 ) {
-    let is_steady = |node: &candor_tte::Node| node.oscillator == Oscillator::default();
-    let has_clocks = network.synchronisation.is_some() || !network.nodes.iter().all(is_steady);
     let clocks = "`drift` and `synchronisation`: this machine has one clock";
     let refused = [
-        (has_clocks.then_some(origin), clocks),
+        (network.has_clocks().then_some(origin), clocks),
         (driver, "`driver`: this machine has drivers of its own"),
     ];
     for (origin, what) in refused {
@@ -179,7 +178,7 @@ fn network(
     table: &Table,
     base: &Path,
     findings: &Findings,
-) -> Option<((Network, Places), Vec<Input>)> {
+) -> Option<((Network, Places), Vec<InputFile>)> {
     let mut own = table.clone();
     let Some(file) = own.remove("file") else {
         return Some((read_with_places(Section::new(&own, findings))?, Vec::new()));
@@ -191,7 +190,7 @@ fn network(
     let path = locate(base, name);
     let read = read_text(&path).and_then(|text| {
         let sha256 = digest(&path).map_err(|error| Error::read(&path, error))?;
-        Ok((text, Input { path: name.to_owned(), sha256 }))
+        Ok((text, InputFile { path: name.to_owned(), sha256 }))
     });
     let (text, input) = match read {
         Ok(read) => read,

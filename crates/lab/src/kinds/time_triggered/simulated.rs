@@ -4,7 +4,7 @@ use candor_lat::Latencies;
 use candor_sim::tte::{Observer, Record, World};
 use candor_sim::{Random, Time};
 use candor_time::Nanos;
-use candor_tte::{Node, Role, Traffic};
+use candor_tte::{Node, Traffic};
 
 use super::flow::{Flow, Seen};
 use super::{TimeStamping, TimeTriggered};
@@ -19,12 +19,12 @@ const RANDOM: u64 = 9 << 32;
 
 /// Runs one experiment.
 pub(super) fn run<'a>(settings: &'a TimeTriggered, run: Run<'a>) -> Result<ResultFile, Error> {
-    let Run { experiment, command, lines, watch } = run;
+    let Run { experiment, watch, .. } = run;
     let TimeTriggered { network, flow, .. } = settings;
     let mut world = World::new(network.clone(), experiment.seed);
     let mut bench = Bench {
         settings,
-        flow: Flow::new(settings, lines)?,
+        flow: Flow::new(settings, run)?,
         random: Random::new(experiment.seed, RANDOM),
         watch,
         differences: Vec::new(),
@@ -41,7 +41,7 @@ pub(super) fn run<'a>(settings: &'a TimeTriggered, run: Run<'a>) -> Result<Resul
         })
     });
     let duration = world.now() - Time::ZERO;
-    let mut result = bench.flow.finish(experiment, command, duration, loads.collect())?;
+    let mut result = bench.flow.finish(duration, loads.collect())?;
     let apart = Latencies::Exact(bench.differences).figures();
     let clocks = CLOCKS.row([apart.into(), network.precision.as_nanos().into()]);
     result.sections = result.sections.with_one(&CLOCKS, clocks);
@@ -53,11 +53,8 @@ pub(super) fn run<'a>(settings: &'a TimeTriggered, run: Run<'a>) -> Result<Resul
 /// that are late at random.
 fn is_random(settings: &TimeTriggered) -> bool {
     let TimeTriggered { network, instrument, .. } = settings;
-    let is_drawn = |node: &Node| {
-        let has_jitter =
-            matches!(&node.role, Role::EndSystem(system) if system.jitter > Nanos::ZERO);
-        has_jitter || node.oscillator.drift_change_ppm > 0
-    };
+    let is_drawn =
+        |node: &Node| node.jitter() > Nanos::ZERO || node.oscillator.drift_change_ppm > 0;
     let is_free = |flow: &candor_tte::Flow| {
         !flow.is_control && !matches!(flow.traffic, Traffic::TimeTriggered { .. })
     };
