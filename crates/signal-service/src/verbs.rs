@@ -226,7 +226,7 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    pub(crate) fn new(hub: &Hub, topic: &Topic) -> Self {
+    fn new(hub: &Hub, topic: &Topic) -> Self {
         let bus = hub.buses().get(topic.bus);
         let (id, is_extended) = number(topic.id());
         let signal = match &topic.kind {
@@ -247,7 +247,7 @@ impl Listed {
 }
 
 /// All signals, and the identifiers seen so far.
-fn list(hub: &Hub) -> Vec<Listed> {
+pub(crate) fn list(hub: &Hub) -> Vec<Listed> {
     let topics = hub.topics().iter().filter(|topic| !topic.is_gone);
     topics.map(|topic| Listed::new(hub, topic)).collect()
 }

@@ -374,7 +374,7 @@ fn where_the_service_may_not_ask_a_subscription_ends_with_the_reason() {
 /// GLib and libdbus are other implementations of D-Bus.
 #[test]
 fn other_programs_subscribe_and_see_events() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     let (said, error) =
         bench.gdbus(&["org.candor.Signals1.Subscribe", "['Motor.*']", "{'latest': <true>}"]);
     assert_eq!(said, "(uint32 1, [(uint32 0, 'Motor.Speed')])\n", "{error}");
@@ -428,4 +428,8 @@ fn other_programs_subscribe_and_see_events() {
     );
     let _ = monitor.kill();
     let _ = monitor.wait();
+    // Who takes away the bus takes away its signals.
+    bench.service.change(Vec::new()).unwrap();
+    let (said, _) = bench.gdbus(&["org.candor.Signals1.List"]);
+    assert_eq!(said, "(@a(ssusa{ss}) [], @a(ssub) [])\n");
 }

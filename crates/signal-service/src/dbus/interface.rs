@@ -10,7 +10,7 @@ use zbus::{Connection, OwnedVariant, Variant, fdo, interface};
 
 use super::subscription::{self, Registry, Subscription};
 use crate::session::Session;
-use crate::verbs::{Listed, subscribe};
+use crate::verbs::{Listed, list, subscribe};
 use crate::{Shared, stream};
 
 /// Subscriptions at once, and of one client.
@@ -109,8 +109,7 @@ impl Interface {
     async fn list(&self) -> (Vec<SignalRow>, Vec<FrameRow>) {
         let hub = self.shared.hub();
         let (mut signals, mut frames) = (Vec::new(), Vec::new());
-        for topic in hub.topics() {
-            let Listed { name, bus, id, is_extended, signal } = Listed::new(&hub, topic);
+        for Listed { name, bus, id, is_extended, signal } in list(&hub) {
             match signal {
                 None => frames.push((name, bus, id, is_extended)),
                 Some((unit, named)) => {
