@@ -57,8 +57,7 @@ pub enum Drive {
     Timed,
     /// Room in its transmit queue: the bus is never left idle.
     Flood,
-    /// The arrival of the frame before it on the far side, and then a random turnaround; if that
-    /// frame has not arrived by then, the timeout after its release.
+    /// The arrival of the frame before it on the far side, or the timeout after its release, and then a random turnaround.
     OneAtATime {
         /// Shortest and longest turnaround.
         turnaround: (Nanos, Nanos),

@@ -383,7 +383,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 self.follow_buses(observer);
             }
             Event::Wake(sender, generation) => self.wake(sender, generation, observer),
-            Event::Timeout(sender) => self.time_out(sender, observer),
+            Event::Timeout(sender) => self.time_out(sender),
             Event::Done(host, generation) => self.work_done(host, generation, observer),
             Event::Dispatch(host) => self.dispatch(host),
             Event::Emit(host, flight) => self.emit(host, flight, observer),

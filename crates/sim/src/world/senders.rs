@@ -101,14 +101,17 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     /// Tells a one-at-a-time sender that a frame arrived.
     pub(super) fn tell_sender(&mut self, sender: u32, identity: u64) {
-        let state = &mut self.senders[sender as usize];
-        let Drive::OneAtATime { turnaround: (shortest, longest), .. } = state.drive else {
-            return;
-        };
-        if state.awaited != Some(identity) {
-            return;
+        if self.senders[sender as usize].awaited == Some(identity) {
+            self.turn_around(sender);
         }
+    }
+
+    /// A one-at-a-time sender waits no longer for its frame, but for its turnaround: that is random, whatever became of the
+    /// frame.
+    fn turn_around(&mut self, sender: u32) {
+        let state = &mut self.senders[sender as usize];
         state.awaited = None;
+        let Drive::OneAtATime { turnaround: (shortest, longest), .. } = state.drive else { return };
         let at = self.core.now() + state.random.nanos(shortest, longest);
         if state.next.is_some() {
             state.generation = state.generation.wrapping_add(1);
@@ -117,7 +120,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     }
 
     /// The timer of a one-at-a-time sender: it waits no longer for a frame that has not arrived.
-    pub(super) fn time_out(&mut self, sender: u32, observer: &mut impl Observer) {
+    pub(super) fn time_out(&mut self, sender: u32) {
         let state = &mut self.senders[sender as usize];
         state.has_timer = false;
         if state.next.is_none() || state.awaited.is_none() {
@@ -128,8 +131,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
             state.has_timer = true;
             self.core.plan(state.deadline, Event::Timeout(sender));
         } else {
-            state.awaited = None;
-            self.release(sender, observer);
+            self.turn_around(sender);
         }
     }
 }

@@ -80,7 +80,7 @@ fn the_timeout_of_a_frame_counts_from_its_own_release() {
     let mut log = Log::default();
     world.run(&mut log);
     let released: Vec<_> = log.ends.iter().map(|end| end.3.at(Tap::Queued).unwrap()).collect();
-    assert_eq!(released, [0, 400_045_000, 800_090_000, 1_800_090_000]);
+    assert_eq!(released, [0, 400_045_000, 800_090_000, 2_200_090_000]);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_lost_frame_costs_a_one_at_a_time_sender_its_timeout() {
     world.run(&mut log);
     assert_eq!(log.causes(), [("no_rule", 3)].into());
     let released: Vec<_> = log.ends.iter().map(|end| end.3.at(Tap::Queued).unwrap()).collect();
-    assert_eq!(released, [0, 1_000_000_000, 2_000_000_000]);
+    assert_eq!(released, [0, 1_000_050_000, 2_000_100_000]);
 }
 
 #[test]
@@ -143,6 +143,6 @@ fn a_one_at_a_time_sender_goes_on_when_a_frame_is_stuck() {
     assert!(world.run(&mut log));
     assert_eq!(log.causes(), [(Cause::Unfinished.name(), 3)].into());
     let released: Vec<_> = log.ends.iter().map(|end| end.3.at(Tap::Queued).unwrap()).collect();
-    assert_eq!(released, [0, 1_000_000_000, 2_000_000_000]);
+    assert_eq!(released, [0, 1_000_050_000, 2_000_100_000]);
     assert_eq!((world.under_way(), world.bus_statistics(b).bus_offs), (0, 1));
 }
