@@ -9,15 +9,14 @@
 //! Columns behind the length of a frame may be empty or filled; a frame with more than 8 bytes is CAN FD.
 
 use super::Format;
-use super::channels::Channels;
 use super::text::{
-    BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, READ_ONLY, Reader, Word,
-    Words, data_bytes, decimal, direction, number, without_0x,
+    BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, READ_ONLY, Reader, Word, Words, data_bytes,
+    decimal, direction, identifier, length, number, without_0x,
 };
 use crate::decode::Reason;
-use crate::record::{Interfaces, Record};
+use crate::record::Record;
 use candor_wire::can::Frame;
-use candor_wire::can::frame::{EFF_FLAG, EFF_MASK};
+use candor_wire::can::frame::EFF_FLAG;
 
 pub(super) static FORMAT: Format = Format {
     name: "gvret",
@@ -52,15 +51,13 @@ enum Column {
 }
 
 struct Gvret {
-    channels: Channels,
     /// Up to the length, which the data follow.
     columns: [Column; MAX_COLUMNS],
 }
 
 impl Default for Gvret {
     fn default() -> Self {
-        let columns = columns(b"Time Stamp,ID,Extended,Bus,LEN");
-        Self { channels: Channels::default(), columns }
+        Self { columns: columns(b"Time Stamp,ID,Extended,Bus,LEN") }
     }
 }
 
@@ -83,7 +80,7 @@ fn columns(names: &[u8]) -> [Column; MAX_COLUMNS] {
 impl Layout for Gvret {
     const TOO_LONG: &'static str = " bytes; this is not a GVRET log";
 
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+    fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -99,30 +96,22 @@ impl Layout for Gvret {
                 break;
             }
         }
-        let [_, time, id, extended, way, bus, length] = found;
+        let [_, time, id, extended, way, bus, len] = found;
         let time_ns = decimal(time.0, 1_000).ok_or((time.1, Reason::Text(BAD_TIME)))?;
         let is_extended = match extended.0.to_ascii_lowercase().as_slice() {
             b"true" | b"1" => true,
             b"false" | b"0" => false,
             _ => return Err((extended.1, Reason::Text(BAD_EXTENDED))),
         };
-        let can_id = number(without_0x(id.0), false).filter(|&it| it <= u64::from(EFF_MASK));
-        let can_id = can_id.ok_or((id.1, Reason::Text(BAD_ID)))? as u32
-            | if is_extended { EFF_FLAG } else { 0 };
-        let len = number(length.0, true).filter(|&len| len <= 64);
-        let len = len.ok_or((length.1, Reason::Text(BAD_LENGTH)))? as usize;
+        let can_id = identifier(without_0x(id), false)? | if is_extended { EFF_FLAG } else { 0 };
+        let len = length(len, 64)?;
         let mut data = [0; 64];
         data_bytes(&mut data[..len], false, || words.field(b','))?;
         let frame = Frame::from_parts(can_id, &data[..len], (len > 8).then_some(0))
             .map_err(|error| (id.1, Reason::Frame(error)))?;
         let bus_number = number(bus.0, true).and_then(|bus| u32::try_from(bus).ok()).unwrap_or(0);
-        let channel = self.channels.interface(bus_number.saturating_add(1));
-        let interface = channel.map_err(|reason| (bus.1, reason))?;
+        let interface = log.channel(bus_number.saturating_add(1), bus.1)?;
         Ok(Some(Record { time_ns, interface, direction: direction(way.0), frame }))
-    }
-
-    fn interfaces(&self) -> &Interfaces {
-        self.channels.interfaces()
     }
 }
 
