@@ -31,7 +31,7 @@ use super::text::{
     BAD_DIRECTION, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Word, Words, at_most, digits,
     direction, ends_in_one_digit, number,
 };
-use super::{Format, Labels, classical, error_report};
+use super::{Format, USUAL, classical, error_report};
 use crate::decode::Reason;
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
 use crate::record::{Direction, Record};
@@ -42,17 +42,12 @@ pub(super) static FORMAT: Format = Format {
     name: "asc",
     title: "ASC log",
     endings: &["asc"],
-    labels: Labels::Numbers,
-    keeps_directions: true,
-    keeps_ethernet: false,
-    keeps_error_reports: false,
     has_start: true,
     is_written: true,
-    grows_by_record: true,
     begins,
     decoder: |_| Box::new(Reader::<Asc>::default()),
-    file_decoder: None,
     encoder: |_| Box::new(AscEncoder::default()),
+    ..USUAL
 };
 
 const LATE: &str = "the time is after the year 2554, the limit of 64-bit nanoseconds; correct the line or the date";

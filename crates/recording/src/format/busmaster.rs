@@ -17,10 +17,10 @@
 
 use super::start::DateTime;
 use super::text::{
-    BAD_DIRECTION, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, READ_ONLY, Reader, Words,
-    data_bytes, digits, direction, ends_in_one_digit, identifier, length, number, without_0x,
+    BAD_DIRECTION, BAD_TIME, Layout, LineError, Log, Reader, Words, begins_with, data_bytes,
+    digits, direction, ends_in_one_digit, identifier, length, number, without_0x,
 };
-use super::{Format, classical};
+use super::{Format, USUAL, classical};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
 use crate::record::Record;
@@ -32,18 +32,14 @@ pub(super) static FORMAT: Format = Format {
     title: "BUSMASTER log",
     endings: &["log"],
     has_start: true,
-    begins,
+    begins: |head| begins_with(head, b"***BUSMASTER"),
     decoder: |_| Box::new(Reader::<Busmaster>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 const NANOS_PER_DAY: u64 = 86_400 * NANOS_PER_SECOND;
 /// How late a line may be.
 const MAX_LATE_NS: u64 = 3_600 * NANOS_PER_SECOND;
-
-fn begins(head: &[u8]) -> bool {
-    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(b"***BUSMASTER")
-}
 
 #[derive(Clone, Copy, Default)]
 enum Mode {
@@ -271,6 +267,6 @@ mod tests {
         }
         let text = format!("{HEADER}22:20:14:992 Rx 1 1 s 2 00");
         assert!(decode(&FORMAT, text.as_bytes()).unwrap_err().is_cut());
-        assert!(begins(HEADER.as_bytes()) && !begins(b"***"));
+        assert!((FORMAT.begins)(HEADER.as_bytes()) && !(FORMAT.begins)(b"***"));
     }
 }

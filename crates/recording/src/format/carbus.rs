@@ -9,11 +9,11 @@
 //! data, and what does not count. The first line has the number of frames and how many milliseconds they took. No example tells
 //! what the flags say, nor how 29-bit identifiers look: one with more than 4 digits or above 0x7FF is taken for one.
 
-use super::Format;
 use super::text::{
-    BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, READ_ONLY, Reader, Words, data_bytes,
-    decimal, identifier, length, number,
+    BAD_TIME, Layout, LineError, Log, Reader, Words, begins_with, data_bytes, decimal, identifier,
+    length, number,
 };
+use super::{Format, USUAL};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
 use crate::record::Record;
@@ -25,16 +25,12 @@ pub(super) static FORMAT: Format = Format {
     title: "CarBusAnalyzer trace",
     endings: &["trc"],
     keeps_directions: false,
-    begins,
+    begins: |head| begins_with(head, HEAD),
     decoder: |_| Box::new(Reader::<CarBus>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 const HEAD: &[u8] = b"@ TEXT @";
-
-fn begins(head: &[u8]) -> bool {
-    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(HEAD)
-}
 
 #[derive(Default)]
 struct CarBus;
@@ -92,7 +88,7 @@ mod tests {
                 }
             }
         }
-        assert!(begins(HEADER.as_bytes()) && !begins(b"@ TEXT"));
+        assert!((FORMAT.begins)(HEADER.as_bytes()) && !(FORMAT.begins)(b"@ TEXT"));
     }
 
     #[test]

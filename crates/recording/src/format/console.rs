@@ -13,10 +13,10 @@
 
 use super::start::DateTime;
 use super::text::{
-    BAD_DATA, BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, READ_ONLY,
-    Reader, Words, at_most, data_bytes, decimal, number,
+    BAD_DATA, BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Words,
+    at_most, data_bytes, decimal, number,
 };
-use super::{Format, Labels, classical};
+use super::{Format, Labels, USUAL, classical};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
 use crate::record::{Direction, Record};
@@ -31,7 +31,7 @@ pub(super) static FORMAT: Format = Format {
     keeps_error_reports: true,
     begins,
     decoder: |_| Box::new(Reader::<Console>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 /// The first line has a time or none, an interface, an identifier, and a length in brackets.

@@ -8,11 +8,11 @@
 //! Columns are found by their names: older files have no `Dir`. Times are microseconds, usually not since 1970. Bus 0 is `can0`.
 //! Columns behind the length of a frame may be empty or filled; a frame with more than 8 bytes is CAN FD.
 
-use super::Format;
 use super::text::{
-    BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, READ_ONLY, Reader, Word, Words, data_bytes,
-    decimal, direction, identifier, length, number, without_0x,
+    BAD_TIME, Layout, LineError, Log, Reader, Word, Words, begins_with, data_bytes, decimal,
+    direction, identifier, length, number, without_0x,
 };
+use super::{Format, USUAL};
 use crate::decode::Reason;
 use crate::record::Record;
 use candor_wire::can::Frame;
@@ -22,9 +22,9 @@ pub(super) static FORMAT: Format = Format {
     name: "gvret",
     title: "GVRET log",
     endings: &["csv"],
-    begins,
+    begins: |head| begins_with(head, NAMES),
     decoder: |_| Box::new(Reader::<Gvret>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 const BAD_EXTENDED: &str =
@@ -33,10 +33,6 @@ const BAD_EXTENDED: &str =
 const NAMES: &[u8] = b"Time Stamp,ID,Extended,";
 /// How many columns stand before the data at most.
 const MAX_COLUMNS: usize = 16;
-
-fn begins(head: &[u8]) -> bool {
-    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(NAMES)
-}
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Column {
@@ -169,6 +165,9 @@ mod tests {
         }
         let cut = decode(&FORMAT, b"Time Stamp,ID,Extended,Bus,LEN,D1\n1,21A,false,0,2,11");
         assert!(cut.unwrap_err().is_cut());
-        assert!(!begins(b"Time Stamp;ID") && begins(b"\xEF\xBB\xBFTime Stamp,ID,Extended,Dir"));
+        assert!(
+            !(FORMAT.begins)(b"Time Stamp;ID")
+                && (FORMAT.begins)(b"\xEF\xBB\xBFTime Stamp,ID,Extended,Dir")
+        );
     }
 }

@@ -30,7 +30,7 @@ use data::Stream;
 use group::{Data, Group, Raw};
 
 use super::channels::Channels;
-use super::{Format, Labels};
+use super::{Format, USUAL};
 use crate::decode::{CUT, DecodeError, Decoder, PassedOver, Position, Reason, Source, Step};
 use crate::record::{InterfaceIndex, Interfaces, Record};
 
@@ -38,17 +38,11 @@ pub(super) static FORMAT: Format = Format {
     name: "mf4",
     title: "MF4 recording",
     endings: &["mf4"],
-    labels: Labels::Numbers,
-    keeps_directions: true,
-    keeps_ethernet: false,
-    keeps_error_reports: false,
     has_start: true,
-    is_written: false,
     grows_by_record: false,
     begins: |head| [&b"MDF     4"[..], b"UnFinMF 4"].iter().any(|magic| head.starts_with(magic)),
-    decoder: |_| Box::new(Unsought::default()),
     file_decoder: Some(|source| Box::new(Mf4Decoder::new(source))),
-    encoder: |_| Box::new(crate::encode::ReadOnly),
+    ..USUAL
 };
 
 /// How many records are kept in order to sort them by time.
@@ -66,7 +60,7 @@ const MAX_LEN: usize = 1 << 20;
 
 /// Reads nothing: there is only a stream of bytes.
 #[derive(Default)]
-struct Unsought(Interfaces);
+pub(super) struct Unsought(Interfaces);
 
 impl Decoder for Unsought {
     fn decode(&mut self, _: &[u8], _: bool) -> Result<Step, DecodeError> {

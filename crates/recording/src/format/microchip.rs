@@ -13,10 +13,10 @@
 //! those up to there are taken for 11-bit ones. Lines of the header begin with a letter or `/` and have no `;`.
 
 use super::text::{
-    BAD_DIRECTION, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, READ_ONLY, Reader, Words,
-    data_bytes, decimal, direction, identifier, length, without_0x,
+    BAD_DIRECTION, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Words, data_bytes,
+    decimal, direction, identifier, length, without_0x,
 };
-use super::{Format, Labels, UNNAMED};
+use super::{Format, Labels, UNNAMED, USUAL};
 use crate::decode::Reason;
 use crate::record::Record;
 use candor_wire::can::Frame;
@@ -29,7 +29,7 @@ pub(super) static FORMAT: Format = Format {
     labels: Labels::None,
     begins,
     decoder: |_| Box::new(Reader::<Microchip>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 /// How far the names of the maker and the device are from the beginning.

@@ -9,10 +9,10 @@
 //! not mark CAN FD: a frame with more than 8 bytes is one, and shorter ones are taken for classical frames.
 
 use super::text::{
-    BAD_DATA, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, READ_ONLY, Reader, Word, Words,
-    decimal, identifier, length, number, without_0x,
+    BAD_DATA, BAD_TIME, Layout, LineError, Log, Reader, Word, Words, begins_with, decimal,
+    identifier, length, number, without_0x,
 };
-use super::{Format, Labels, UNNAMED, error_report};
+use super::{Format, Labels, UNNAMED, USUAL, error_report};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
 use crate::record::Record;
@@ -25,17 +25,13 @@ pub(super) static FORMAT: Format = Format {
     endings: &["csv"],
     labels: Labels::None,
     keeps_directions: false,
-    begins,
+    begins: |head| begins_with(head, NAMES),
     decoder: |_| Box::new(Reader::<Csv>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 const BAD_FLAG: &str = "this is no flag; expected `0` or `1`";
 const NAMES: &[u8] = b"timestamp,arbitration_id,";
-
-fn begins(head: &[u8]) -> bool {
-    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(NAMES)
-}
 
 #[derive(Default)]
 struct Csv;
@@ -173,7 +169,7 @@ mod tests {
         }
         let text = format!("{NAMES}1,0x1,0,0,0,2,AQ");
         assert!(decode(&FORMAT, text.as_bytes()).unwrap_err().is_cut());
-        assert!(begins(NAMES.as_bytes()) && !begins(b"timestamp,id"));
+        assert!((FORMAT.begins)(NAMES.as_bytes()) && !(FORMAT.begins)(b"timestamp,id"));
         // 66 bytes.
         assert_eq!(base64(&[b'A'; 88], &mut [0; 64]), None);
     }

@@ -3,9 +3,7 @@
 use memchr::{memchr, memchr2};
 
 use super::channels::Channels;
-use super::{Format, Labels};
 use crate::decode::{CUT, DecodeError, Decoder, MAX_LINE_LEN, PassedOver, Position, Reason, Step};
-use crate::encode::ReadOnly;
 use crate::record::{Direction, InterfaceIndex, Interfaces, Record};
 use candor_wire::can::frame::EFF_MASK;
 use candor_wire::can::{Frame, Kind};
@@ -20,24 +18,10 @@ pub(super) const BAD_LENGTH: &str = "this is not the length of a frame; correct 
 pub(super) const BAD_DATA: &str =
     "the frame has fewer data bytes than its length says, or one that is no byte; correct the line";
 
-/// A text format that is only read: what a [`Format`] has to say beyond it are its name, its title, its endings, how it begins
-/// and its decoder, and what of this it does otherwise.
-pub(super) const READ_ONLY: Format = Format {
-    name: "",
-    title: "",
-    endings: &[],
-    labels: Labels::Numbers,
-    keeps_directions: true,
-    keeps_ethernet: false,
-    keeps_error_reports: false,
-    has_start: false,
-    is_written: false,
-    grows_by_record: true,
-    begins: |_| false,
-    decoder: |_| Box::new(Reader::<Unread>::default()),
-    file_decoder: None,
-    encoder: |_| Box::new(ReadOnly),
-};
+/// Whether a text begins so, behind a byte-order mark or not.
+pub(super) fn begins_with(head: &[u8], start: &[u8]) -> bool {
+    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(start)
+}
 
 /// What is wrong with a line, and at which byte.
 pub(super) type LineError = (usize, Reason);
@@ -214,18 +198,6 @@ impl<T: Layout> Decoder for Reader<T> {
 
     fn start_ns(&self) -> Option<u64> {
         (self.log.start_ns > 0).then_some(self.log.start_ns)
-    }
-}
-
-/// What stands in the place of a decoder that each format names.
-#[derive(Default)]
-struct Unread;
-
-impl Layout for Unread {
-    const TOO_LONG: &'static str = "";
-
-    fn parse_line(&mut self, _: &[u8], _: &mut Log) -> Result<Option<Record>, LineError> {
-        Ok(None)
     }
 }
 
@@ -456,6 +428,7 @@ pub(super) fn put_decimal<const WIDTH: usize>(mut value: u64, out: &mut Vec<u8>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Format;
     use crate::format::tests::decode;
 
     /// A text that was cut anywhere has frames of the whole one, in order, and no other.

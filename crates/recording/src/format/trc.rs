@@ -29,7 +29,7 @@ use super::text::{
     BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Word, Words, data_bytes, decimal,
     digits, direction, identifier, length, number,
 };
-use super::{Format, Labels, classical, error_report};
+use super::{Format, USUAL, classical, error_report};
 use crate::decode::Reason;
 use crate::encode::{EncodeError, Encoder};
 use crate::record::{Direction, Record};
@@ -40,17 +40,12 @@ pub(super) static FORMAT: Format = Format {
     name: "trc",
     title: "TRC log",
     endings: &["trc"],
-    labels: Labels::Numbers,
-    keeps_directions: true,
-    keeps_ethernet: false,
-    keeps_error_reports: false,
     has_start: true,
     is_written: true,
-    grows_by_record: true,
     begins,
     decoder: |_| Box::new(Reader::<Trc>::default()),
-    file_decoder: None,
     encoder: |_| Box::new(TrcEncoder::default()),
+    ..USUAL
 };
 
 const BAD_LINE: &str =
