@@ -25,11 +25,12 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use block::{Blocks, Fault, u32_at, u64_at};
+use block::{Blocks, Fault};
 use data::Stream;
 use group::{Data, Group, Raw};
 
 use super::channels::Channels;
+use super::order::Order::Little;
 use super::{Format, USUAL};
 use crate::decode::{CUT, DecodeError, Decoder, PassedOver, Position, Reason, Source, Step};
 use crate::record::{InterfaceIndex, Interfaces, Record};
@@ -237,7 +238,7 @@ impl Mf4Decoder {
         let is_unfinished = id.starts_with(b"UnFin");
         self.is_unfinished = is_unfinished;
         let header = blocks.block_of(64, b"HD")?;
-        self.start_ns = Some(u64_at(&blocks.data::<8>(&header)?, 0));
+        self.start_ns = Some(Little.u64(&blocks.data::<8>(&header)?, 0));
         let mut at = header.link(0);
         while at != 0 {
             let block = blocks.block_of(at, b"DG")?;
@@ -364,7 +365,7 @@ impl Mf4Decoder {
             let len_len = if group.has_values { 4 } else { 0 };
             let head = cursor.stream.peek(blocks, id_len + len_len)?;
             let len = match group.has_values {
-                true if head.len() == id_len + 4 => u32_at(head, id_len) as usize,
+                true if head.len() == id_len + 4 => Little.u32(head, id_len) as usize,
                 true => usize::MAX,
                 false => group.record_len,
             };
@@ -499,7 +500,7 @@ impl Values {
         };
         while self.len <= place {
             let head = stream.peek(blocks, 4)?;
-            let len = u32_at(head, 0) as usize;
+            let len = Little.u32(head, 0) as usize;
             if head.len() < 4 || len > MAX_LEN {
                 break;
             }
