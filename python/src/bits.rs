@@ -52,7 +52,7 @@ pub(crate) fn bus_load<'py>(
     let buses = PyDict::new(py);
     for (index, bus) in statistics.buses() {
         let entry = PyDict::new(py);
-        entry.set_item("frames", bus.frames())?;
+        entry.set_item("frames", bus.frames)?;
         entry.set_item("rate", bus.rate())?;
         entry.set_item("load", bus.load_percent(timing))?;
         for (name, peak) in

@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyMapping, PyTuple};
 
-use crate::errors::{DatabaseError, EncodeError};
+use crate::errors::{DatabaseError, EncodeError, not_expected};
 use crate::open;
 
 /// A DBC file: what the bits of frames mean.
@@ -99,10 +99,7 @@ impl<'py> FromPyObject<'_, 'py> for Data {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Self(bytes.as_bytes().to_vec()));
         }
-        let buffer = PyBuffer::<u8>::get(&object).map_err(|_| {
-            let kind = object.get_type().name().map_or_else(|_| String::new(), |it| it.to_string());
-            PyTypeError::new_err(format!("expected bytes, not {kind}"))
-        })?;
+        let buffer = PyBuffer::<u8>::get(&object).map_err(|_| not_expected("bytes", &object))?;
         Ok(Self(buffer.to_vec(object.py())?))
     }
 }

@@ -14,8 +14,9 @@ use std::io;
 use std::path::Path;
 
 use candor_recording::RecordingError as Malformed;
-use pyo3::exceptions::{PyException, PyOSError, PyUserWarning};
-use pyo3::{PyErr, create_exception};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyOSError, PyTypeError, PyUserWarning};
+use pyo3::prelude::*;
 
 create_exception!(candor, Error, PyException, "What the package raises, but for `OSError`.");
 create_exception!(
@@ -43,6 +44,12 @@ create_exception!(
     PyUserWarning,
     "A recording is cut, or malformed records were passed over."
 );
+
+/// The `TypeError` of an object that is something else.
+pub(crate) fn not_expected(what: &str, object: &Bound<'_, PyAny>) -> PyErr {
+    let kind = object.get_type().name().map_or_else(|_| String::new(), |it| it.to_string());
+    PyTypeError::new_err(format!("expected {what}, not {kind}"))
+}
 
 /// The `OSError` of a file; Python makes `FileNotFoundError` and others of its number.
 pub(crate) fn os_error(path: &Path, error: &io::Error) -> PyErr {

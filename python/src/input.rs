@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use candor_diagnostics::counted;
 use candor_recording::{InterfaceIndex, Interfaces, Record, Recording};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyString};
 
-use crate::errors::{RecordingError, RecordingWarning};
+use crate::errors::{RecordingError, RecordingWarning, not_expected};
 use crate::frame::Frame;
 use crate::open::Opened;
 
@@ -42,10 +42,7 @@ impl<'py> FromPyObject<'_, 'py> for Names {
         if let Ok(one) = object.extract() {
             return Ok(Self(vec![one]));
         }
-        let wrong = |object: &Bound<'py, PyAny>| {
-            let kind = object.get_type().name().map_or_else(|_| String::new(), |it| it.to_string());
-            PyTypeError::new_err(format!("expected a name or a list of names, not {kind}"))
-        };
+        let wrong = |object: &Bound<'py, PyAny>| not_expected("a name or a list of names", object);
         let items = object.try_iter().map_err(|_| wrong(&object))?;
         let items = items.map(|item| {
             let item = item?;
@@ -70,10 +67,8 @@ impl<'py> FromPyObject<'_, 'py> for Source {
         if let Ok(path) = object.extract::<PathBuf>() {
             return Ok(Self::Paths(vec![path]));
         }
-        let wrong = |object: &Bound<'py, PyAny>| {
-            let kind = object.get_type().name().map_or_else(|_| String::new(), |it| it.to_string());
-            PyTypeError::new_err(format!("expected a path, a list of paths, or frames, not {kind}"))
-        };
+        let wrong =
+            |object: &Bound<'py, PyAny>| not_expected("a path, a list of paths, or frames", object);
         let mut paths = Vec::new();
         let mut items = object.try_iter().map_err(|_| wrong(&object))?;
         // An iterator without an item is one of frames: a recording that was read to its end, or rules that let nothing pass.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use candor_diagnostics::did_you_mean;
+use candor_diagnostics::meant_or;
 use candor_engine::{BusIndex, Table};
 use candor_gateway::offline::Offline;
 use candor_rules::cangw;
@@ -131,10 +131,8 @@ impl Rules {
     fn bus(&self, name: &str) -> PyResult<BusIndex> {
         self.table.bus_or_interface(name).ok_or_else(|| {
             let names = self.buses();
-            let hint = match did_you_mean(name, names.iter().copied()) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("there are {}", names.join(", ")),
-            };
+            let hint =
+                meant_or(name, names.iter().copied(), || format!("there are {}", names.join(", ")));
             RulesError::new_err(format!("{}: unknown bus `{name}`; {hint}", self.name))
         })
     }

@@ -6,13 +6,13 @@ use arrow_array::{
     ArrayRef, BooleanArray, Int16Array, LargeBinaryArray, RecordBatch, UInt8Array, UInt32Array,
 };
 use arrow_buffer::{Buffer, OffsetBuffer};
-use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_schema::ArrowError;
 use candor_recording::{Direction, Interfaces, Record};
 use candor_wire::can::Kind;
 use candor_wire::can::frame::{BRS, EFF_MASK, ESI};
 
 use crate::bits::{Bits, There};
-use crate::rows::{AddError, Buses, Rows, Table, dictionary, make_room, words};
+use crate::rows::{AddError, Buses, Rows, Table, dictionary, make_room};
 
 #[inline]
 fn put<T>(column: &mut Vec<T>, value: T) -> Result<(), AddError> {
@@ -105,35 +105,26 @@ impl FrameColumns {
     /// # Errors
     /// None that is known: Arrow checks that columns are those of a table.
     pub fn finish(self) -> Result<Table, ArrowError> {
-        let [time, bus] = Rows::fields();
-        let fields = vec![
-            time,
-            bus,
-            Field::new("id", DataType::UInt32, false),
-            Field::new("is_extended", DataType::Boolean, false),
-            Field::new("kind", words(), false),
-            Field::new("dlc", DataType::UInt8, false),
-            Field::new("brs", DataType::Boolean, false),
-            Field::new("esi", DataType::Boolean, false),
-            Field::new("direction", words(), true),
-            Field::new("data", DataType::LargeBinary, false),
-        ];
         let [times, buses] = self.rows.finish(&self.buses)?;
         let directions = Int16Array::try_new(self.directions.into(), self.has_direction.finish())?;
         let ends = OffsetBuffer::new(self.ends.into());
-        let arrays: Vec<ArrayRef> = vec![
-            times,
-            buses,
-            Arc::new(UInt32Array::from(self.ids)),
-            Arc::new(BooleanArray::new(self.are_extended.finish(), None)),
-            dictionary(self.kinds, Kind::ALL.iter().map(|kind| kind.name()))?,
-            Arc::new(UInt8Array::from(self.dlcs)),
-            Arc::new(BooleanArray::new(self.switches_rate.finish(), None)),
-            Arc::new(BooleanArray::new(self.indicates_error.finish(), None)),
-            dictionary(directions, Direction::ALL.iter().map(|it| it.name()))?,
-            Arc::new(LargeBinaryArray::try_new(ends, Buffer::from_vec(self.data), None)?),
-        ];
-        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?;
+        let kinds = dictionary(self.kinds, Kind::ALL.iter().map(|kind| kind.name()))?;
+        let directions = dictionary(directions, Direction::ALL.iter().map(|it| it.name()))?;
+        let data = LargeBinaryArray::try_new(ends, Buffer::from_vec(self.data), None)?;
+        let flags = |bits: Bits| -> ArrayRef { Arc::new(BooleanArray::new(bits.finish(), None)) };
+        // Only a direction may be missing.
+        let batch = RecordBatch::try_from_iter_with_nullable([
+            ("time", times, false),
+            ("bus", buses, false),
+            ("id", Arc::new(UInt32Array::from(self.ids)) as ArrayRef, false),
+            ("is_extended", flags(self.are_extended), false),
+            ("kind", kinds, false),
+            ("dlc", Arc::new(UInt8Array::from(self.dlcs)), false),
+            ("brs", flags(self.switches_rate), false),
+            ("esi", flags(self.indicates_error), false),
+            ("direction", directions, true),
+            ("data", Arc::new(data), false),
+        ])?;
         Ok(Table { name: "frames".to_owned(), batch })
     }
 }

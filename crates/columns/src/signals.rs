@@ -7,7 +7,9 @@ use arrow_array::{Float64Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use candor_recording::{Interfaces, Record};
 use candor_signals::{Database, Message, Signal, Wanted};
-use candor_wire::can::{Id, Kind};
+use candor_wire::can::Kind;
+use candor_wire::can::frame::id_word;
+use candor_wire::can::notation::Identifier;
 
 use crate::bits::There;
 use crate::rows::{AddError, Buses, Rows, Table, make_room};
@@ -173,10 +175,7 @@ fn field(message: &Message, signal: &Signal) -> Field {
 }
 
 fn metadata(message: &Message) -> HashMap<String, String> {
-    let id = match message.id {
-        Id::Standard(id) => format!("0x{:03X}", id.as_raw()),
-        Id::Extended(id) => format!("0x{:08X}", id.as_raw()),
-    };
+    let id = format!("0x{}", Identifier(id_word(message.id)));
     let mut metadata =
         HashMap::from([("message".to_owned(), message.name.clone()), ("id".to_owned(), id)]);
     if let Some(sender) = &message.sender {

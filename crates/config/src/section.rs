@@ -5,7 +5,7 @@ use candor_time::Nanos;
 use candor_wire::can::Bitrate;
 
 use crate::{Data, Entry, Table, Value};
-use candor_diagnostics::{Findings, Origin, did_you_mean, list_of_names};
+use candor_diagnostics::{Findings, Origin, did_you_mean, list_of_names, meant_or};
 
 /// Reads one table key by key.
 ///
@@ -238,13 +238,11 @@ impl<'a> Section<'a> {
             if self.findings.is_full() {
                 return;
             }
-            let hint = match did_you_mean(key, self.known.iter().copied()) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None if self.known.is_empty() => "this table has no keys".into(),
-                None => {
-                    format!("the keys are {}", list_of_names(self.known.iter().copied(), "and"))
-                }
-            };
+            let known = || self.known.iter().copied();
+            let hint = meant_or(key, known(), || match self.known.is_empty() {
+                true => "this table has no keys".into(),
+                false => format!("the keys are {}", list_of_names(known(), "and")),
+            });
             let shown: String = key.chars().take(64).collect();
             self.findings.error_with_hint(&entry.origin, format!("unknown key `{shown}`"), hint);
         }

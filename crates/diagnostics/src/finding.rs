@@ -131,12 +131,7 @@ impl Findings {
 
     /// Adds an error without a hint.
     pub fn error(&self, origin: &Origin, message: impl Into<String>) {
-        self.push(Finding {
-            severity: Severity::Error,
-            origin: origin.clone(),
-            message: message.into(),
-            hint: None,
-        });
+        self.add(Severity::Error, origin, message, None);
     }
 
     /// Adds an error with a hint.
@@ -146,22 +141,22 @@ impl Findings {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.push(Finding {
-            severity: Severity::Error,
-            origin: origin.clone(),
-            message: message.into(),
-            hint: Some(hint.into()),
-        });
+        self.add(Severity::Error, origin, message, Some(hint.into()));
     }
 
     /// Adds a warning with a hint.
     pub fn warning(&self, origin: &Origin, message: impl Into<String>, hint: impl Into<String>) {
-        self.push(Finding {
-            severity: Severity::Warning,
-            origin: origin.clone(),
-            message: message.into(),
-            hint: Some(hint.into()),
-        });
+        self.add(Severity::Warning, origin, message, Some(hint.into()));
+    }
+
+    fn add(
+        &self,
+        severity: Severity,
+        origin: &Origin,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) {
+        self.push(Finding { severity, origin: origin.clone(), message: message.into(), hint });
     }
 
     /// Whether there is an error among them.

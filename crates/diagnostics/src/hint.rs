@@ -36,6 +36,22 @@ pub fn did_you_mean<'a>(
         .map(|(_, candidate)| candidate)
 }
 
+/// Asks whether the candidate was meant that [`did_you_mean`] finds, or says what else helps.
+///
+/// ```
+/// use candor_diagnostics::meant_or;
+/// assert_eq!(meant_or("can7", ["body", "can1"], || "add it".into()), "did you mean `can1`?");
+/// ```
+#[must_use]
+pub fn meant_or<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    otherwise: impl FnOnce() -> String,
+) -> String {
+    did_you_mean(word, candidates)
+        .map_or_else(otherwise, |meant| format!("did you mean `{meant}`?"))
+}
+
 /// The candidates that are spelt most like `word`, at most that many, nearest first: where none is near enough
 /// to be meant. Of equally near ones the first stands first. Only the first 4,096 candidates are looked at.
 ///

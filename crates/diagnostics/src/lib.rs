@@ -34,6 +34,6 @@ mod visible;
 
 pub use count::{by_count, counted, noun, part_of};
 pub use finding::{Finding, Findings, MAX_FINDINGS, Severity};
-pub use hint::{did_you_mean, list_of_names, nearest};
+pub use hint::{did_you_mean, list_of_names, meant_or, nearest};
 pub use source::{Origin, Source};
 pub use visible::{is_hidden, visible};

@@ -16,7 +16,7 @@
 //! several rows goes by its own name, such as `unmarked residual p50`.
 
 use candor_causes::Ending;
-use candor_diagnostics::did_you_mean;
+use candor_diagnostics::{did_you_mean, meant_or};
 use candor_lat::Metric;
 use candor_lat::figures::FIGURES;
 use candor_lat::section::{Cell, Column, Row, Section, SectionKind};
@@ -244,10 +244,8 @@ fn known_figure(name: &str) -> Result<&'static str, (String, Option<String>)> {
 
 /// That a name is none of the known ones, and a hint.
 fn unknown(what: &str, name: &str, known: &[&str]) -> (String, Option<String>) {
-    let hint = match did_you_mean(name, known.iter().copied()) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("the {what}s are {}", known.join(", ")),
-    };
+    let hint =
+        meant_or(name, known.iter().copied(), || format!("the {what}s are {}", known.join(", ")));
     (format!("unknown {what} `{name}`"), Some(hint))
 }
 

@@ -34,44 +34,6 @@ use crate::path::TapPath;
 use crate::taps::Tap;
 use crate::times::Taps;
 
-/// A latency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Metric {
-    /// From the end of the frame on the source bus to its end on the target bus.
-    TotalLatency,
-    /// The total latency without the transmission on the target bus.
-    GatewayLatency,
-    /// From when the frame was queued to its end on the source bus: the response time of a message, as in
-    /// schedulability analysis (Tindell and Burns 1994).
-    ResponseTime,
-    /// In the sender's transmit queue and waiting for the source bus.
-    SourceWait,
-    /// In the gateway's receiving controller.
-    ControllerWait,
-    /// Handling by the host: receive queue, rules, copies.
-    HostTime,
-    /// In the egress queue.
-    EgressWait,
-    /// In the transmitting controller, waiting for the target bus.
-    BusWait,
-    /// From the sending application to the receivers on the target bus.
-    EndToEnd,
-    /// From the sending application to an application that has the event decoded.
-    Delivery,
-    /// From when a request was sent to its answer at the same application.
-    RoundTrip,
-    /// From the interrupt of the controller to a program that has read the frame.
-    Reception,
-    /// How far from its instant a time-triggered frame left its sender.
-    Departure,
-    /// How far it arrived from the instant that follows from the schedule.
-    Arrival,
-    /// The latency in the network above the one that follows from the schedule.
-    Residual,
-    /// From the first bit out of the sender to the last bit in the receiver (Bartols and others 2011, equation 3).
-    NetworkLatency,
-}
-
 /// The one definition of a metric: `to - from`, some without what is known of the frame before it is sent.
 #[derive(Clone, Copy)]
 struct Definition {
@@ -83,27 +45,68 @@ struct Definition {
     known: Option<&'static str>,
 }
 
-impl Metric {
-    /// All metrics, the most asked for first.
-    pub const ALL: [Self; 16] = [
-        Self::TotalLatency,
-        Self::GatewayLatency,
-        Self::ResponseTime,
-        Self::SourceWait,
-        Self::ControllerWait,
-        Self::HostTime,
-        Self::EgressWait,
-        Self::BusWait,
-        Self::EndToEnd,
-        Self::Delivery,
-        Self::RoundTrip,
-        Self::Reception,
-        Self::Departure,
-        Self::Arrival,
-        Self::Residual,
-        Self::NetworkLatency,
-    ];
+/// Makes the list of metrics: for each its name in the code, its key, its label and its formula.
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $variant:ident $key:literal $label:literal = $to:ident - $from:ident $(- $known:literal)?;)+) => {
+        /// A latency.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Metric {
+            $($(#[$doc])* $variant,)+
+        }
 
+        impl Metric {
+            /// All metrics, the most asked for first.
+            pub const ALL: [Self; [$($key),+].len()] = [$(Self::$variant),+];
+
+            /// In the same order.
+            const DEFINITIONS: [Definition; Self::ALL.len()] = [$(Definition {
+                key: $key,
+                label: $label,
+                to: Tap::$to,
+                from: Tap::$from,
+                known: [$($known)?].first().copied(),
+            }),+];
+        }
+    };
+}
+
+metrics! {
+    /// From the end of the frame on the source bus to its end on the target bus.
+    TotalLatency "total_latency" "Total latency" = TargetEnd - SourceEnd;
+    /// The total latency without the transmission on the target bus.
+    GatewayLatency "gateway_latency" "Gateway latency" = TargetEnd - SourceEnd - "transmission";
+    /// From when the frame was queued to its end on the source bus: the response time of a message, as in
+    /// schedulability analysis (Tindell and Burns 1994).
+    ResponseTime "response_time" "Response time" = SourceEnd - Queued;
+    /// In the sender's transmit queue and waiting for the source bus.
+    SourceWait "source_wait" "Wait at the sender" = SourceStart - Queued;
+    /// In the gateway's receiving controller.
+    ControllerWait "controller_wait" "Wait in the controller" = Read - SourceEnd;
+    /// Handling by the host: receive queue, rules, copies.
+    HostTime "host_time" "Time in the host" = Enqueued - Read;
+    /// In the egress queue.
+    EgressWait "egress_wait" "Wait in the egress queue" = Loaded - Enqueued;
+    /// In the transmitting controller, waiting for the target bus.
+    BusWait "bus_wait" "Wait for the target bus" = TargetStart - Loaded;
+    /// From the sending application to the receivers on the target bus.
+    EndToEnd "end_to_end" "End to end" = TargetEnd - Queued;
+    /// From the sending application to an application that has the event decoded.
+    Delivery "delivery" "Delivery" = Delivered - Queued;
+    /// From when a request was sent to its answer at the same application.
+    RoundTrip "round_trip" "Round trip" = Answered - Queued;
+    /// From the interrupt of the controller to a program that has read the frame.
+    Reception "reception" "Reception" = Delivered - Interrupt;
+    /// How far from its instant a time-triggered frame left its sender.
+    Departure "departure" "Departure" = Dispatched - Due;
+    /// How far it arrived from the instant that follows from the schedule.
+    Arrival "arrival" "Arrival" = Arrived - Due - "model";
+    /// The latency in the network above the one that follows from the schedule.
+    Residual "residual" "Residual" = Arrived - Dispatched - "model";
+    /// From the first bit out of the sender to the last bit in the receiver (Bartols and others 2011, equation 3).
+    NetworkLatency "network_latency" "Network latency" = Arrived - Dispatched;
+}
+
+impl Metric {
     /// Those that answer the question of a path: tables show them first, and lines per frame have them.
     const HEADLINE: [Self; 7] = [
         Self::TotalLatency,
@@ -117,66 +120,7 @@ impl Metric {
 
     /// The definition, one look-up in a table that the compiler makes.
     const fn definition(self) -> &'static Definition {
-        const TABLE: [Definition; Metric::ALL.len()] = {
-            let mut table = [Metric::ALL[0].define(); Metric::ALL.len()];
-            let mut index = 0;
-            while index < table.len() {
-                table[Metric::ALL[index] as usize] = Metric::ALL[index].define();
-                index += 1;
-            }
-            table
-        };
-        &TABLE[self as usize]
-    }
-
-    const fn define(self) -> Definition {
-        const fn wait(key: &'static str, label: &'static str, to: Tap, from: Tap) -> Definition {
-            Definition { key, label, to, from, known: None }
-        }
-        match self {
-            Self::TotalLatency => {
-                wait("total_latency", "Total latency", Tap::TargetEnd, Tap::SourceEnd)
-            }
-            Self::GatewayLatency => Definition {
-                key: "gateway_latency",
-                label: "Gateway latency",
-                to: Tap::TargetEnd,
-                from: Tap::SourceEnd,
-                known: Some("transmission"),
-            },
-            Self::ResponseTime => {
-                wait("response_time", "Response time", Tap::SourceEnd, Tap::Queued)
-            }
-            Self::SourceWait => {
-                wait("source_wait", "Wait at the sender", Tap::SourceStart, Tap::Queued)
-            }
-            Self::ControllerWait => {
-                wait("controller_wait", "Wait in the controller", Tap::Read, Tap::SourceEnd)
-            }
-            Self::HostTime => wait("host_time", "Time in the host", Tap::Enqueued, Tap::Read),
-            Self::EgressWait => {
-                wait("egress_wait", "Wait in the egress queue", Tap::Loaded, Tap::Enqueued)
-            }
-            Self::BusWait => {
-                wait("bus_wait", "Wait for the target bus", Tap::TargetStart, Tap::Loaded)
-            }
-            Self::EndToEnd => wait("end_to_end", "End to end", Tap::TargetEnd, Tap::Queued),
-            Self::Delivery => wait("delivery", "Delivery", Tap::Delivered, Tap::Queued),
-            Self::RoundTrip => wait("round_trip", "Round trip", Tap::Answered, Tap::Queued),
-            Self::Reception => wait("reception", "Reception", Tap::Delivered, Tap::Interrupt),
-            Self::Departure => wait("departure", "Departure", Tap::Dispatched, Tap::Due),
-            Self::Arrival => Definition {
-                known: Some("model"),
-                ..wait("arrival", "Arrival", Tap::Arrived, Tap::Due)
-            },
-            Self::Residual => Definition {
-                known: Some("model"),
-                ..wait("residual", "Residual", Tap::Arrived, Tap::Dispatched)
-            },
-            Self::NetworkLatency => {
-                wait("network_latency", "Network latency", Tap::Arrived, Tap::Dispatched)
-            }
-        }
+        &Self::DEFINITIONS[self as usize]
     }
 
     /// The name in files: JSON keys, CSV columns (with `_ns`), options.

@@ -23,107 +23,55 @@
 //! nanoseconds of one clock. A world that cannot see a tap leaves it absent: a test bed with real
 //! controllers never learns `target_start`, a lost frame has no `target_end`.
 
-/// A point on a frame's way; the order of the variants is the order of that way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tap {
-    /// The schedule has the first bit of the frame leave its sender.
-    Due,
-    /// The first bit of the frame behind its preamble left the sender.
-    Dispatched,
-    /// The application handed the frame to the sender's transmit queue.
-    Queued,
-    /// Start of frame on the source bus.
-    SourceStart,
-    /// The controller of a receiver raised its interrupt for the frame.
-    Interrupt,
-    /// End of the end-of-frame field on the source bus: receivers have the frame.
-    SourceEnd,
-    /// The driver took the frame out of the controller.
-    Read,
-    /// The rule engine decided.
-    Decided,
-    /// The frame is in the egress queue.
-    Enqueued,
-    /// The frame is in the controller's transmit buffer.
-    Loaded,
-    /// Start of frame on the target bus.
-    TargetStart,
-    /// End of the end-of-frame field on the target bus: receivers have the frame.
-    TargetEnd,
-    /// An application has the frame, or what it says, decoded.
-    Delivered,
-    /// The application has the answer to the frame.
-    Answered,
-    /// The last bit of the frame reached the receiver over a link.
-    Arrived,
+/// Makes the list of taps: for each its name in the code, its name for users and what happened.
+macro_rules! taps {
+    ($($(#[$more:meta])* $variant:ident $name:literal $description:literal;)+) => {
+        /// A point on a frame's way; the order of the variants is the order of that way.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Tap {
+            $(#[doc = $description] $(#[$more])* $variant,)+
+        }
+
+        impl Tap {
+            /// How many taps there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// All taps in the order of a frame's way.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// The name in columns, keys and formulas.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// What happened at this moment, as half a sentence.
+            #[must_use]
+            pub const fn description(self) -> &'static str {
+                match self { $(Self::$variant => $description,)+ }
+            }
+        }
+    };
 }
 
-impl Tap {
-    /// How many taps there are.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// All taps in the order of a frame's way.
-    pub const ALL: [Self; 15] = [
-        Self::Due,
-        Self::Dispatched,
-        Self::Queued,
-        Self::SourceStart,
-        Self::Interrupt,
-        Self::SourceEnd,
-        Self::Read,
-        Self::Decided,
-        Self::Enqueued,
-        Self::Loaded,
-        Self::TargetStart,
-        Self::TargetEnd,
-        Self::Delivered,
-        Self::Answered,
-        Self::Arrived,
-    ];
-
-    /// The name in columns, keys and formulas.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Due => "due",
-            Self::Dispatched => "dispatched",
-            Self::Queued => "queued",
-            Self::SourceStart => "source_start",
-            Self::Interrupt => "interrupt",
-            Self::SourceEnd => "source_end",
-            Self::Read => "read",
-            Self::Decided => "decided",
-            Self::Enqueued => "enqueued",
-            Self::Loaded => "loaded",
-            Self::TargetStart => "target_start",
-            Self::TargetEnd => "target_end",
-            Self::Delivered => "delivered",
-            Self::Answered => "answered",
-            Self::Arrived => "arrived",
-        }
-    }
-
-    /// What happened at this moment, as half a sentence.
-    #[must_use]
-    pub const fn description(self) -> &'static str {
-        match self {
-            Self::Due => "the schedule has the first bit of the frame leave its sender",
-            Self::Dispatched => "the first bit of the frame behind its preamble left the sender",
-            Self::Queued => "the application handed the frame to the sender's transmit queue",
-            Self::SourceStart => "start of frame on the source bus",
-            Self::Interrupt => "the controller of a receiver raised its interrupt for the frame",
-            Self::SourceEnd => "end of frame on the source bus: receivers have it",
-            Self::Read => "the driver took the frame out of the controller",
-            Self::Decided => "the rule engine decided",
-            Self::Enqueued => "the frame is in the egress queue",
-            Self::Loaded => "the frame is in the controller's transmit buffer",
-            Self::TargetStart => "start of frame on the target bus",
-            Self::TargetEnd => "end of frame on the target bus: receivers have it",
-            Self::Delivered => "an application has the frame, or what it says, decoded",
-            Self::Answered => "the application has the answer to the frame",
-            Self::Arrived => "the last bit of the frame reached the receiver over a link",
-        }
-    }
+taps! {
+    Due "due" "the schedule has the first bit of the frame leave its sender";
+    Dispatched "dispatched" "the first bit of the frame behind its preamble left the sender";
+    Queued "queued" "the application handed the frame to the sender's transmit queue";
+    SourceStart "source_start" "start of frame on the source bus";
+    Interrupt "interrupt" "the controller of a receiver raised its interrupt for the frame";
+    /// (The end of the end-of-frame field.)
+    SourceEnd "source_end" "end of frame on the source bus: receivers have it";
+    Read "read" "the driver took the frame out of the controller";
+    Decided "decided" "the rule engine decided";
+    Enqueued "enqueued" "the frame is in the egress queue";
+    Loaded "loaded" "the frame is in the controller's transmit buffer";
+    TargetStart "target_start" "start of frame on the target bus";
+    /// (The end of the end-of-frame field.)
+    TargetEnd "target_end" "end of frame on the target bus: receivers have it";
+    Delivered "delivered" "an application has the frame, or what it says, decoded";
+    Answered "answered" "the application has the answer to the frame";
+    Arrived "arrived" "the last bit of the frame reached the receiver over a link";
 }
 
 #[cfg(test)]

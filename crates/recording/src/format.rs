@@ -52,7 +52,7 @@ pub use can2udp::CAN2UDP;
 use crate::can_udp::CanUdp;
 use crate::compression::Compression;
 use crate::decode::{Decoder, Source};
-use crate::encode::Encoder;
+use crate::encode::{Encoder, ReadOnly};
 
 /// Every format there is, in the order in which messages list them.
 pub static FORMATS: &[&Format] = &[
@@ -104,6 +104,25 @@ pub struct Format {
     file_decoder: Option<FileDecoder>,
     encoder: fn(&mut Vec<u8>) -> Box<dyn Encoder>,
 }
+
+/// What most formats are: texts of numbered channels, with directions, that are only read. What a format has to say beyond it are its
+/// name, its title, its endings, how it begins and what reads a stream of bytes, and what of this it does otherwise.
+const USUAL: Format = Format {
+    name: "",
+    title: "",
+    endings: &[],
+    labels: Labels::Numbers,
+    keeps_directions: true,
+    keeps_ethernet: false,
+    keeps_error_reports: false,
+    has_start: false,
+    is_written: false,
+    grows_by_record: true,
+    begins: |_| false,
+    decoder: |_| Box::new(mf4::Unsought::default()),
+    file_decoder: None,
+    encoder: |_| Box::new(ReadOnly),
+};
 
 /// Makes a decoder that reads a file itself.
 pub type FileDecoder = fn(Box<dyn Source>) -> Box<dyn Decoder>;

@@ -14,7 +14,7 @@
 //!     statistics.add(&record?);
 //! }
 //! assert_eq!(recording.format().name, "candump");
-//! assert_eq!((statistics.frames(), statistics.duration_ns()), (2, 10_000_000));
+//! assert_eq!((statistics.frames, statistics.duration_ns()), (2, 10_000_000));
 //! # Ok::<(), candor_recording::RecordingError>(())
 //! ```
 //!
@@ -77,8 +77,8 @@ pub use format::{CAN2UDP, FORMATS, FileDecoder, Format, Labels};
 pub use merge::{Merge, MergeInput};
 pub use read::{Entry, Recording, Skipped, open, open_file, open_through};
 pub use record::{
-    AnyRecord, Direction, InterfaceError, InterfaceIndex, Interfaces, MAX_INTERFACE_NAME_LEN,
-    MAX_INTERFACES, Packet, PacketSpan, Record,
+    AnyRecord, Direction, EitherRecord, InterfaceError, InterfaceIndex, Interfaces,
+    MAX_INTERFACE_NAME_LEN, MAX_INTERFACES, Packet, PacketSpan, Record,
 };
 pub use statistics::{
     BusStatistics, BusyBits, EthernetStatistics, IdStatistics, LinkStatistics, MAX_IDS,

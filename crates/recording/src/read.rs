@@ -11,7 +11,7 @@ use crate::compression::Compression;
 use crate::decode::{DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Step};
 use crate::error::{Problem, RecordingError};
 use crate::format::{FORMATS, Format};
-use crate::record::{AnyRecord, InterfaceIndex, Interfaces, PacketSpan, Record};
+use crate::record::{AnyRecord, EitherRecord, Interfaces, PacketSpan, Record};
 
 const BUFFER_LEN: usize = 2 * MAX_RECORD_LEN;
 /// How much is read at most to find out the format.
@@ -121,29 +121,8 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// What [`Recording::step`] found.
-#[derive(Clone, Copy)]
-pub(crate) enum Found {
-    Can(Record),
-    /// An Ethernet frame; the place counts from the start of the buffer.
-    Ethernet(Record<PacketSpan>),
-}
-
-impl Found {
-    pub(crate) const fn time_ns(&self) -> u64 {
-        match self {
-            Self::Can(record) => record.time_ns,
-            Self::Ethernet(record) => record.time_ns,
-        }
-    }
-
-    pub(crate) const fn interface(&self) -> InterfaceIndex {
-        match self {
-            Self::Can(record) => record.interface,
-            Self::Ethernet(record) => record.interface,
-        }
-    }
-}
+/// What [`Recording::step`] found; the place of a packet counts from the start of the buffer.
+pub(crate) type Found = EitherRecord<PacketSpan>;
 
 /// A record of either kind with the name of its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

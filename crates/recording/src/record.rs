@@ -32,27 +32,39 @@ impl<F> Record<F> {
 }
 
 /// A record of either kind.
+pub type AnyRecord<'a> = EitherRecord<Packet<'a>>;
+
+/// A record of a CAN frame, or of an Ethernet frame by its packet or the place of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnyRecord<'a> {
+pub enum EitherRecord<P> {
     /// A CAN frame.
     Can(Record),
     /// An Ethernet frame.
-    Ethernet(Record<Packet<'a>>),
+    Ethernet(Record<P>),
 }
 
-impl AnyRecord<'_> {
+impl<P> EitherRecord<P> {
     /// Nanoseconds since the zero of whoever recorded, usually 1970.
     #[must_use]
-    pub fn time_ns(&self) -> u64 {
+    pub const fn time_ns(&self) -> u64 {
         match self {
             Self::Can(record) => record.time_ns,
             Self::Ethernet(record) => record.time_ns,
         }
     }
 
+    /// The interface that the frame was seen on.
+    #[must_use]
+    pub const fn interface(&self) -> InterfaceIndex {
+        match self {
+            Self::Can(record) => record.interface,
+            Self::Ethernet(record) => record.interface,
+        }
+    }
+
     /// Which way the frame went, if the recording says so.
     #[must_use]
-    pub fn direction(&self) -> Option<Direction> {
+    pub const fn direction(&self) -> Option<Direction> {
         match self {
             Self::Can(record) => record.direction,
             Self::Ethernet(record) => record.direction,

@@ -30,16 +30,23 @@ pub const MAX_IDS: usize = 65_536;
 pub struct Statistics {
     /// The bit rates of the buses, which their peaks need.
     timing: Option<Timing>,
-    frames: u64,
-    error_reports: u64,
-    out_of_order: u64,
-    unlisted_frames: u64,
+    /// How many CAN frames there are, error reports not counted.
+    pub frames: u64,
+    /// How many error reports of drivers there are.
+    pub error_reports: u64,
+    /// How many records are earlier than the one before them.
+    pub out_of_order: u64,
+    /// How many frames have none of the first [`MAX_IDS`] different identifiers.
+    pub unlisted_frames: u64,
     span: Span,
     latest_ns: Option<u64>,
-    longest_pause: Option<Pause>,
+    /// The longest time from one record to the next: long if the recorder stopped for a while or
+    /// its clock was set, which makes all means doubtful.
+    pub longest_pause: Option<Pause>,
     buses: BTreeMap<InterfaceIndex, BusStatistics>,
     ids: Ids,
-    ethernet: EthernetStatistics,
+    /// What the recording says about its Ethernet links.
+    pub ethernet: EthernetStatistics,
 }
 
 /// The time from one record to the next.
@@ -127,36 +134,6 @@ impl Statistics {
         }
     }
 
-    /// How many CAN frames there are, error reports not counted.
-    #[must_use]
-    pub fn frames(&self) -> u64 {
-        self.frames
-    }
-
-    /// What the recording says about its Ethernet links.
-    #[must_use]
-    pub fn ethernet(&self) -> &EthernetStatistics {
-        &self.ethernet
-    }
-
-    /// How many error reports of drivers there are.
-    #[must_use]
-    pub fn error_reports(&self) -> u64 {
-        self.error_reports
-    }
-
-    /// How many records are earlier than the one before them.
-    #[must_use]
-    pub fn out_of_order(&self) -> u64 {
-        self.out_of_order
-    }
-
-    /// How many frames have none of the first [`MAX_IDS`] different identifiers.
-    #[must_use]
-    pub fn unlisted_frames(&self) -> u64 {
-        self.unlisted_frames
-    }
-
     /// The earliest and the latest time in nanoseconds, unless the recording is empty.
     #[must_use]
     pub fn span_ns(&self) -> Option<(u64, u64)> {
@@ -167,13 +144,6 @@ impl Statistics {
     #[must_use]
     pub fn duration_ns(&self) -> u64 {
         self.span.duration_ns()
-    }
-
-    /// The longest time from one record to the next: long if the recorder stopped for a while or
-    /// its clock was set, which makes all means doubtful.
-    #[must_use]
-    pub fn longest_pause(&self) -> Option<Pause> {
-        self.longest_pause
     }
 
     /// CAN frames per second, if the recording lasts at all.
@@ -216,8 +186,10 @@ fn percent(part: f64, whole: f64) -> f64 {
 /// The statistics of one bus of a recording.
 #[derive(Debug, Default)]
 pub struct BusStatistics {
-    frames: u64,
-    error_reports: u64,
+    /// How many frames there are, error reports not counted.
+    pub frames: u64,
+    /// How many error reports of drivers there are.
+    pub error_reports: u64,
     span: Span,
     busy: BusyBits,
     first_frame: BusyBits,
@@ -247,28 +219,10 @@ impl BusStatistics {
         [peak(0), peak(1), peak(2)]
     }
 
-    /// How many frames there are, error reports not counted.
-    #[must_use]
-    pub fn frames(&self) -> u64 {
-        self.frames
-    }
-
-    /// How many error reports of drivers there are.
-    #[must_use]
-    pub fn error_reports(&self) -> u64 {
-        self.error_reports
-    }
-
     /// Frames per second, if the recording lasts at all.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         rate(self.frames, self.span.duration_ns())
-    }
-
-    /// The bits of all frames.
-    #[must_use]
-    pub fn busy(&self) -> BusyBits {
-        self.busy
     }
 
     /// The part of the time that this bus is busy at these bit rates, in percent: exact bits,
@@ -424,7 +378,7 @@ mod tests {
         let statistics = statistics(&records);
         let (_, bus) = statistics.buses().next().unwrap();
         assert_eq!(bus.load_percent(timing()), Some(100.0));
-        assert_eq!(bus.busy(), BusyBits { nominal: 1_120, data: 0 });
+        assert_eq!(bus.busy, BusyBits { nominal: 1_120, data: 0 });
         assert_eq!(statistics.rate(), Some(1e9 / 224_000.0));
     }
 
@@ -476,8 +430,8 @@ mod tests {
     fn steps_back_are_counted_and_make_no_period() {
         let statistics =
             statistics(&[(50, 0, FRAME), (60, 0, FRAME), (10, 0, FRAME), (40, 0, FRAME)]);
-        assert_eq!((statistics.out_of_order(), statistics.span_ns()), (1, Some((10, 60))));
-        assert_eq!(statistics.longest_pause(), Some(Pause { from_ns: 10, duration_ns: 30 }));
+        assert_eq!((statistics.out_of_order, statistics.span_ns()), (1, Some((10, 60))));
+        assert_eq!(statistics.longest_pause, Some(Pause { from_ns: 10, duration_ns: 30 }));
         let (.., id) = statistics.ids().next().unwrap();
         assert_eq!((id.period.min_ns(), id.period.max_ns()), (Some(10), Some(30)));
     }
@@ -485,7 +439,7 @@ mod tests {
     #[test]
     fn error_reports_are_no_frames() {
         let statistics = statistics(&[(0, 0, "20000004#00"), (9, 0, "123#R4"), (9, 0, "123#")]);
-        assert_eq!((statistics.frames(), statistics.error_reports()), (2, 1));
+        assert_eq!((statistics.frames, statistics.error_reports), (2, 1));
         let ids: Vec<_> = statistics.ids().collect();
         assert_eq!(ids.len(), 1);
         assert_eq!((ids[0].2.remote_frames, ids[0].2.len_min, ids[0].2.len_max), (1, 0, 4));
@@ -509,6 +463,6 @@ mod tests {
         }
         statistics.add(&record(0, 0, "00000001#".parse().unwrap()));
         assert_eq!(statistics.ids().count(), MAX_IDS);
-        assert_eq!((statistics.frames(), statistics.unlisted_frames()), (65_547, 10));
+        assert_eq!((statistics.frames, statistics.unlisted_frames), (65_547, 10));
     }
 }

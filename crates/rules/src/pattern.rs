@@ -148,16 +148,17 @@ impl PatternError {
     }
 }
 
+/// A hex number of at most so many digits, with `0x` before it or without.
+pub(crate) fn hex(text: &str, digits: usize) -> Option<u32> {
+    let text = text.strip_prefix("0x").unwrap_or(text);
+    let is_hex = (1..=digits).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
+    is_hex.then(|| u32::from_str_radix(text, 16).ok())?
+}
+
 /// A filter of `cangw -f`, split at the byte `at`.
 pub(crate) fn raw(text: &str, at: usize) -> Option<Filter> {
-    let hex = |text: &str| {
-        let digits = text.strip_prefix("0x").unwrap_or(text);
-        let is_hex =
-            (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_hex.then(|| u32::from_str_radix(digits, 16).ok())?
-    };
-    let can_id = hex(text.get(..at)?)?;
-    let mask = hex(text.get(at + 1..)?)?;
+    let can_id = hex(text.get(..at)?, 8)?;
+    let mask = hex(text.get(at + 1..)?, 8)?;
     let inverted = text.get(at..=at)? == "~";
     // In a filter's identifier, bit 29 inverts (`CAN_INV_FILTER`).
     if can_id & ERR_FLAG != 0 && mask & ERR_FLAG == 0 {

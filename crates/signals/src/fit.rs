@@ -3,6 +3,8 @@
 use candor_diagnostics::{counted, visible};
 use candor_time::Nanos;
 use candor_wire::can::Id;
+use candor_wire::can::frame::id_word;
+use candor_wire::can::notation::Identifier;
 
 use crate::Database;
 
@@ -61,6 +63,7 @@ impl Fit {
     /// Says that none of so many frames of a place, such as a recording or a port, is described.
     #[must_use]
     pub fn words(&self, database: &Database, frames: u64, place: &str) -> String {
+        let show = |&id| format!("0x{}", Identifier(id_word(id)));
         let mut ids: Vec<_> = self.ids.iter().map(show).collect();
         if self.is_more {
             ids.push("...".to_owned());
@@ -76,14 +79,6 @@ impl Fit {
             visible(place),
             ids.join(", ")
         )
-    }
-}
-
-/// `0x123`, or `0x18FEF100` with all digits of an extended one.
-fn show(id: &Id) -> String {
-    match id {
-        Id::Standard(id) => format!("0x{:03X}", id.as_raw()),
-        Id::Extended(id) => format!("0x{:08X}", id.as_raw()),
     }
 }
 

@@ -5,7 +5,7 @@
 pub(crate) mod synchronisation;
 
 use candor_config::{Entry, Section};
-use candor_diagnostics::{Findings, Origin, Source, did_you_mean, list_of_names};
+use candor_diagnostics::{Findings, Origin, Source, list_of_names, meant_or};
 use candor_time::Nanos;
 use candor_wire::eth::tte::{CriticalTraffic, MarkerError, TypeField};
 use candor_wire::eth::{LinkSpeed, ether_type};
@@ -325,10 +325,8 @@ fn node_named(
     let index = network.node(name);
     if index.is_none() {
         let names = || network.nodes.iter().map(|node| node.name.as_str());
-        let hint = match did_you_mean(name, names()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("the nodes are {}", list_of_names(names(), "and")),
-        };
+        let hint =
+            meant_or(name, names(), || format!("the nodes are {}", list_of_names(names(), "and")));
         findings.error_with_hint(origin, format!("unknown node `{name}`"), hint);
     }
     index

@@ -1,6 +1,6 @@
 //! `candor help json`: the objects that `--json` prints, and their fields.
 
-use candor_diagnostics::did_you_mean;
+use candor_diagnostics::meant_or;
 use clap::Args;
 use serde_json::Value;
 
@@ -88,10 +88,7 @@ fn chosen(name: &str) -> Result<Vec<Entry>, String> {
         return Ok(chosen);
     }
     let names = objects().flat_map(|object| [&[object.name], object.commands].concat());
-    let hint = match did_you_mean(name, names) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => "`candor help json` lists all of them".into(),
-    };
+    let hint = meant_or(name, names, || "`candor help json` lists all of them".into());
     Err(format!("no object that --json prints and no command that prints one is `{name}`; {hint}"))
 }
 

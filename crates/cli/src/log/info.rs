@@ -112,7 +112,7 @@ impl Info<'_> {
         writeln!(out)?;
         let mut facts = Vec::new();
         let mut fact = |name: &str, value: String| facts.push(vec![name.to_owned(), value]);
-        fact("frames", statistics.frames().to_string());
+        fact("frames", statistics.frames.to_string());
         fact("ids", statistics.ids().count().to_string());
         if let Some(start_ns) = self.recording.start_ns() {
             fact("start of the measurement", format!("{} s", seconds(start_ns)));
@@ -122,22 +122,22 @@ impl Info<'_> {
             fact("to", format!("{} s", seconds(last_ns)));
             fact("duration", format!("{} s", seconds(statistics.duration_ns())));
         }
-        if let Some(pause) = statistics.longest_pause() {
+        if let Some(pause) = statistics.longest_pause {
             fact("longest pause", format!("{} s", seconds(pause.duration_ns)));
             fact("  it began at", format!("{} s", seconds(pause.from_ns)));
         }
         let passed_over = self.recording.passed_over();
-        let ethernet = statistics.ethernet();
+        let ethernet = &statistics.ethernet;
         for (name, count) in [
-            ("error reports", statistics.error_reports()),
-            ("records out of order", statistics.out_of_order()),
+            ("error reports", statistics.error_reports),
+            ("records out of order", statistics.out_of_order),
             ("malformed records skipped", self.recording.skipped().count),
             ("frames lost by the recorder", passed_over.lost_frames),
-            ("frames of ids not listed", statistics.unlisted_frames()),
-            ("Ethernet frames", ethernet.frames()),
-            ("  cut by the recorder", ethernet.cut_frames()),
-            ("  shorter than a header", ethernet.short_frames()),
-            ("  of streams not listed", ethernet.unlisted_frames()),
+            ("frames of ids not listed", statistics.unlisted_frames),
+            ("Ethernet frames", ethernet.frames),
+            ("  cut by the recorder", ethernet.cut_frames),
+            ("  shorter than a header", ethernet.short_frames),
+            ("  of streams not listed", ethernet.unlisted_frames),
             ("other packets, objects and events", passed_over.other_packets),
         ] {
             if count > 0 {
@@ -145,7 +145,7 @@ impl Info<'_> {
             }
         }
         write_table(out, 1, &facts)?;
-        if statistics.frames() > 0 {
+        if statistics.frames > 0 {
             writeln!(out)?;
             write_table(out, 1, &self.bus_rows())?;
             if self.timing.is_none() {
@@ -154,7 +154,7 @@ impl Info<'_> {
             writeln!(out)?;
             write_table(out, 2, &self.id_rows())?;
         }
-        if ethernet.frames() > 0 {
+        if ethernet.frames > 0 {
             writeln!(out)?;
             write_table(out, 1, &self.link_rows())?;
             writeln!(out)?;
@@ -173,7 +173,7 @@ impl Info<'_> {
         };
         let mut table = Table::of(self.statistics.buses())
             .column("bus", |(index, _)| self.interface(*index).to_owned())
-            .column("frames", |(_, bus)| bus.frames().to_string())
+            .column("frames", |(_, bus)| bus.frames.to_string())
             .column("frames/s", |(_, bus)| decimals(bus.rate(), 1, ""))
             .column(load, |(_, bus)| {
                 decimals(self.timing.and_then(|timing| bus.load_percent(timing)), 2, " %")
@@ -198,11 +198,11 @@ impl Info<'_> {
 
     fn link_rows(&self) -> Vec<Vec<String>> {
         let megabits = |link: &LinkStatistics| link.bits_per_second().map(|bits| bits / 1e6);
-        Table::of(self.statistics.ethernet().links())
+        Table::of(self.statistics.ethernet.links())
             .column("link", |(index, _)| self.interface(*index).to_owned())
-            .column("frames", |(_, link)| link.frames().to_string())
+            .column("frames", |(_, link)| link.frames.to_string())
             .column("frames/s", |(_, link)| decimals(link.rate(), 1, ""))
-            .column("bytes", |(_, link)| link.bytes().to_string())
+            .column("bytes", |(_, link)| link.bytes.to_string())
             .column("Mbit/s", |(_, link)| decimals(megabits(link), 3, ""))
             .lines()
     }
@@ -210,7 +210,7 @@ impl Info<'_> {
     fn stream_rows(&self) -> Vec<Vec<String>> {
         let vlan = |stream: &Stream| stream.vlan.map_or_else(|| "-".into(), |it| it.to_string());
         let kind = |stream: Stream| ether_type(stream).unwrap_or_else(|| "length".to_owned());
-        let streams = Table::of(self.statistics.ethernet().streams())
+        let streams = Table::of(self.statistics.ethernet.streams())
             .column("link", |(index, ..)| self.interface(*index).to_owned())
             .column("destination", |(_, stream, _)| stream.destination.to_string())
             .column("vlan", |(_, stream, _)| vlan(stream))
@@ -226,7 +226,7 @@ impl Info<'_> {
             let share_percent = self.share_percent(index, of_id);
             json::write(&(self.interface(index), id, of_id, share_percent), out)?;
         }
-        for (index, stream, of_stream) in self.statistics.ethernet().streams() {
+        for (index, stream, of_stream) in self.statistics.ethernet.streams() {
             json::write(&(self.interface(index), stream, of_stream), out)?;
         }
         Ok(())
@@ -238,7 +238,7 @@ impl Info<'_> {
     }
 
     pub(crate) fn links(&self) -> Vec<(&str, &LinkStatistics)> {
-        let links = self.statistics.ethernet().links();
+        let links = self.statistics.ethernet.links();
         links.map(|(index, link)| (self.interface(index), link)).collect()
     }
 }

@@ -101,9 +101,9 @@ objects! {
         /// What it is compressed with as a whole; null if it is not
         compression = it.recording.compression();
         /// Frames, without error reports
-        frames = it.statistics.frames();
+        frames = it.statistics.frames;
         /// Error reports of drivers
-        error_reports = it.statistics.error_reports();
+        error_reports = it.statistics.error_reports;
         /// Different identifiers; one on two interfaces counts twice
         ids = it.statistics.ids().count();
         /// When the measurement began, in ns since 1970; null if the recording does not say
@@ -115,29 +115,29 @@ objects! {
         /// The time from the earliest to the latest, in ns
         duration_ns = it.statistics.duration_ns();
         /// The longest time between two records, in ns; null if there are no two
-        pause_ns_max = it.statistics.longest_pause().map(|it| it.duration_ns);
+        pause_ns_max = it.statistics.longest_pause.map(|it| it.duration_ns);
         /// When that pause began, in ns since 1970; null if there is none
-        pause_from_ns = it.statistics.longest_pause().map(|it| it.from_ns);
+        pause_from_ns = it.statistics.longest_pause.map(|it| it.from_ns);
         /// Frames per second: the frames after the first one over the duration; null if that is zero
         rate_per_s = it.statistics.rate();
         /// Records that are earlier than the one before
-        out_of_order = it.statistics.out_of_order();
+        out_of_order = it.statistics.out_of_order;
         /// Malformed records passed over
         skipped = it.recording.skipped().count;
         /// Frames that the recorder says it lost
         lost_frames = it.recording.passed_over().lost_frames;
         /// Ethernet frames
-        ethernet_frames = it.statistics.ethernet().frames();
+        ethernet_frames = it.statistics.ethernet.frames;
         /// Ethernet frames of which the recorder kept only the start
-        cut_frames = it.statistics.ethernet().cut_frames();
+        cut_frames = it.statistics.ethernet.cut_frames;
         /// Ethernet frames of which less than a header was kept; they belong to no stream
-        short_frames = it.statistics.ethernet().short_frames();
+        short_frames = it.statistics.ethernet.short_frames;
         /// Ethernet frames of none of the 65,536 different streams that are listed
-        unlisted_stream_frames = it.statistics.ethernet().unlisted_frames();
+        unlisted_stream_frames = it.statistics.ethernet.unlisted_frames;
         /// Packets of other protocols, objects of other types, and other events
         other_packets = it.recording.passed_over().other_packets;
         /// Frames with none of the 65,536 different identifiers that are listed
-        unlisted_frames = it.statistics.unlisted_frames();
+        unlisted_frames = it.statistics.unlisted_frames;
         /// The (nominal) bit rate in bit/s as it was given; null if it was not
         bitrate = it.timing.map(|it| it.nominal);
         /// The bit rate of the data phase in bit/s; null if no bit rate was given
@@ -153,9 +153,9 @@ objects! {
         /// Its name
         interface = interface;
         /// Frames, without error reports
-        frames = it.frames();
+        frames = it.frames;
         /// Error reports of drivers
-        error_reports = it.error_reports();
+        error_reports = it.error_reports;
         /// Frames per second, from the first to the last of the interface; null if it has one
         rate_per_s = it.rate();
         /// The part of the time in which the bus was busy, in percent; null if it is not known
@@ -173,9 +173,9 @@ objects! {
         /// Its name
         interface = interface;
         /// Frames
-        frames = it.frames();
+        frames = it.frames;
         /// Their bytes, without check sequences
-        bytes = it.bytes();
+        bytes = it.bytes;
         /// Frames per second, from the first to the last of the interface; null if it has one
         rate_per_s = it.rate();
         /// What the frames take of the link on average, in bit/s, with padding, check sequence, preamble and gap;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use candor_diagnostics::{counted, did_you_mean};
+use candor_diagnostics::{counted, meant_or};
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_rules::explain::{self, Copy, Explained, Explanation, Pass, Taken, Verdict};
 use candor_rules::file;
@@ -71,13 +71,10 @@ fn databases(path: &Path) -> BTreeMap<BusIndex, Rc<Database>> {
 fn bus(table: &Table, name: &str) -> Result<BusIndex, String> {
     table.bus_or_interface(name).ok_or_else(|| {
         let names = table.buses.iter().flat_map(|bus| [bus.name.as_str(), bus.port.as_str()]);
-        let hint = match did_you_mean(name, names.clone()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => {
-                let buses: Vec<_> = table.buses.iter().map(|bus| bus.name.as_str()).collect();
-                format!("there are {}", buses.join(", "))
-            }
-        };
+        let hint = meant_or(name, names.clone(), || {
+            let buses: Vec<_> = table.buses.iter().map(|bus| bus.name.as_str()).collect();
+            format!("there are {}", buses.join(", "))
+        });
         format!("unknown bus `{name}`; {hint}")
     })
 }

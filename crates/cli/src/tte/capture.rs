@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use candor_diagnostics::{counted, did_you_mean, list_of_names};
+use candor_diagnostics::{counted, list_of_names, meant_or};
 use candor_lab::capture::Capture;
 use candor_output::say;
 use candor_recording::create;
@@ -73,10 +73,8 @@ pub(super) fn run(args: &CaptureArgs) -> Answer {
 fn link(network: &Network, path: &Path, name: &str) -> Result<usize, String> {
     let names = || network.links.iter().map(|link| link.name.as_str());
     network.links.iter().position(|link| link.name == name).ok_or_else(|| {
-        let remedy = match did_you_mean(name, names()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("its links are {}", list_of_names(names(), "and")),
-        };
+        let remedy =
+            meant_or(name, names(), || format!("its links are {}", list_of_names(names(), "and")));
         format!("{}: there is no link `{name}`; {remedy}", path.display())
     })
 }

@@ -6,7 +6,7 @@
 //! run several times, as if its values made no difference.
 
 use candor_config::{Table, Value};
-use candor_diagnostics::{Findings, did_you_mean};
+use candor_diagnostics::{Findings, meant_or};
 
 use super::leaves::leaves;
 use crate::error::Error;
@@ -71,9 +71,8 @@ pub(super) fn unknown_bus(table: &Table, over: &Table) -> Option<(String, String
     let mut buses = leaves(over, &mut Vec::new()).into_iter().filter_map(|(path, _)| bus_of(path));
     let unknown = buses.find(|name| known.get(name).is_none())?;
     let names = || known.entries().iter().map(|entry| entry.key.as_str());
-    let hint = match did_you_mean(&unknown, names()) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("the buses are {}", names().collect::<Vec<_>>().join(", ")),
-    };
+    let hint = meant_or(&unknown, names(), || {
+        format!("the buses are {}", names().collect::<Vec<_>>().join(", "))
+    });
     Some((unknown, hint))
 }

@@ -1,7 +1,7 @@
 //! Buses.
 
 use candor_config::Section;
-use candor_diagnostics::{Findings, Origin, did_you_mean};
+use candor_diagnostics::{Findings, Origin, meant_or};
 use candor_wire::can::{Bitrate, Timing};
 
 use super::listed::{name_of, require};
@@ -66,10 +66,9 @@ pub fn bus_named(
     let found = names.clone().position(|known| known == name);
     let is_unread = buses.is_empty() || unread.iter().any(|known| known == name);
     if found.is_none() && !is_unread {
-        let hint = match did_you_mean(name, names.clone()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
-        };
+        let hint = meant_or(name, names.clone(), || {
+            format!("there are {}", names.collect::<Vec<_>>().join(", "))
+        });
         findings.error_with_hint(origin, format!("unknown bus `{name}`"), hint);
     }
     found

@@ -1,7 +1,7 @@
 //! Nodes with their queues and messages.
 
 use candor_config::{Section, Value};
-use candor_diagnostics::{Findings, Origin, did_you_mean, part_of};
+use candor_diagnostics::{Findings, Origin, meant_or, part_of};
 use candor_queue::Discipline;
 
 use super::context::Context;
@@ -164,13 +164,10 @@ impl Reader<'_> {
             if self.context.is_used && !known {
                 let message = format!("there is no message `{}`", entry.key);
                 let names = messages.iter().map(|it| it.message.name.as_str());
-                let hint = match did_you_mean(&entry.key, names) {
-                    Some(meant) => format!("did you mean `{meant}`?"),
-                    None => {
-                        let list = self.context.list();
-                        format!("use the name of a message of the DBC file, or of {list}")
-                    }
-                };
+                let hint = meant_or(&entry.key, names, || {
+                    let list = self.context.list();
+                    format!("use the name of a message of the DBC file, or of {list}")
+                });
                 self.findings.error_with_hint(&entry.origin, message, hint);
             }
         }

@@ -25,16 +25,16 @@ use std::io::Write as _;
 
 use memchr::memmem;
 
-use super::channels::{Channels, Numbers};
+use super::channels::Numbers;
 use super::start::{DateTime, Start};
 use super::text::{
-    BAD_DIRECTION, BYTE_ORDER_MARK, Layout, LineError, Reader, Word, Words, digits, direction,
-    ends_in_one_digit, number,
+    BAD_DIRECTION, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Word, Words, at_most, digits,
+    direction, ends_in_one_digit, number,
 };
-use super::{Format, Labels, classical, error_report};
+use super::{Format, USUAL, classical, error_report};
 use crate::decode::Reason;
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
-use crate::record::{Direction, Interfaces, Record};
+use crate::record::{Direction, Record};
 use candor_wire::can::frame::{BRS, EFF_FLAG, EFF_MASK, ESI, RTR_FLAG};
 use candor_wire::can::{Frame, Kind};
 
@@ -42,17 +42,12 @@ pub(super) static FORMAT: Format = Format {
     name: "asc",
     title: "ASC log",
     endings: &["asc"],
-    labels: Labels::Numbers,
-    keeps_directions: true,
-    keeps_ethernet: false,
-    keeps_error_reports: false,
     has_start: true,
     is_written: true,
-    grows_by_record: true,
     begins,
     decoder: |_| Box::new(Reader::<Asc>::default()),
-    file_decoder: None,
     encoder: |_| Box::new(AscEncoder::default()),
+    ..USUAL
 };
 
 const LATE: &str = "the time is after the year 2554, the limit of 64-bit nanoseconds; correct the line or the date";
@@ -90,24 +85,20 @@ fn begins(head: &[u8]) -> bool {
 
 #[derive(Default)]
 struct Asc {
-    channels: Channels,
     is_decimal: bool,
     is_relative: bool,
-    /// Nanoseconds since 1970; 0 if there is no date.
-    start_ns: u64,
     /// When the line before was, since the start.
     latest_ns: u64,
-    other: u64,
 }
 
 impl Layout for Asc {
     const TOO_LONG: &'static str = " bytes; this is not an ASC log";
 
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+    fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
         let mut words = Words::new(line);
         let (word, at) = words.next();
         let Some(time_ns) = parse_time(word) else {
-            self.parse_header((word, at), &mut words)?;
+            self.parse_header((word, at), &mut words, log)?;
             return Ok(None);
         };
         let since_ns = match self.is_relative {
@@ -130,12 +121,12 @@ impl Layout for Asc {
             _ => None,
         };
         let Some((channel, (direction, frame))) = parsed else {
-            self.other += u64::from(!line[at..].ends_with(b"Start of measurement"));
+            log.other += u64::from(!line[at..].ends_with(b"Start of measurement"));
             return Ok(None);
         };
-        let time_ns = self.start_ns.checked_add(since_ns).ok_or(late)?;
+        let time_ns = log.start_ns.checked_add(since_ns).ok_or(late)?;
         let channel = u32::try_from(channel).unwrap_or(u32::MAX);
-        let interface = self.channels.interface(channel).map_err(|reason| (channel_at, reason))?;
+        let interface = log.channel(channel, channel_at)?;
         Ok(Some(Record { time_ns, interface, direction, frame }))
     }
 
@@ -149,18 +140,6 @@ impl Layout for Asc {
             Kind::Error => false,
         }
     }
-
-    fn interfaces(&self) -> &Interfaces {
-        self.channels.interfaces()
-    }
-
-    fn other(&self) -> u64 {
-        self.other
-    }
-
-    fn start_ns(&self) -> Option<u64> {
-        (self.start_ns > 0).then_some(self.start_ns)
-    }
 }
 
 impl Asc {
@@ -169,20 +148,21 @@ impl Asc {
         &mut self,
         (word, at): Word<'_>,
         words: &mut Words<'_>,
+        log: &mut Log,
     ) -> Result<(), LineError> {
         let is = |word: &[u8], expected: &[u8]| word.eq_ignore_ascii_case(expected);
         if is(word, b"date") {
-            self.start_ns = parse_date(words).unwrap_or(self.start_ns);
+            log.start_ns = parse_date(words).unwrap_or(log.start_ns);
         } else if is(word, b"base") {
             self.is_decimal = is(words.next().0, b"dec");
             self.is_relative = is(words.next().0, b"timestamps") && is(words.next().0, b"relative");
         } else if is(word, b"begin") && is(words.next().0, b"triggerblock") {
-            self.start_ns = parse_date(words).unwrap_or(self.start_ns);
+            log.start_ns = parse_date(words).unwrap_or(log.start_ns);
             self.latest_ns = 0;
         } else if matches!(word, [b'0'..=b'9' | b'-' | b'.' | ..b' ' | 0x7F.., ..]) {
             return Err((at, Reason::Text(BAD_TIME)));
         } else if !KNOWN.iter().any(|known| is(word, known)) && !word.starts_with(b"//") {
-            self.other = self.other.saturating_add(u64::from(!word.is_empty()));
+            log.other = log.other.saturating_add(u64::from(!word.is_empty()));
         }
         Ok(())
     }
@@ -250,12 +230,8 @@ impl Asc {
             brs = words.next().0;
         }
         let esi = words.next().0;
-        let (word, dlc_at) = words.next();
-        let dlc = number(word, false).filter(|&dlc| dlc <= 15);
-        let dlc = dlc.ok_or((dlc_at, Reason::Text(BAD_LENGTH)))? as u8;
-        let (word, length_at) = words.next();
-        let length = number(word, true).filter(|&length| length <= 64);
-        let length = length.ok_or((length_at, Reason::Text(BAD_LENGTH)))? as usize;
+        let dlc = at_most(15, words.next(), false, BAD_LENGTH)? as u8;
+        let length = at_most(64, words.next(), true, BAD_LENGTH)? as usize;
         let mut data = [0; 64];
         self.data(words, &mut data[..length])?;
         for _ in 0..WORDS_BEFORE_FLAGS {
@@ -296,9 +272,7 @@ impl Asc {
     /// Reads as many bytes as `data` has.
     fn data(&self, words: &mut Words<'_>, data: &mut [u8]) -> Result<(), LineError> {
         for byte in data {
-            let (word, at) = words.next();
-            let value = number(word, self.is_decimal).filter(|&value| value <= 0xFF);
-            *byte = value.ok_or((at, Reason::Text(BAD_DATA)))? as u8;
+            *byte = at_most(0xFF, words.next(), self.is_decimal, BAD_DATA)? as u8;
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ use self::object::Found;
 use super::channels::Channels;
 use super::order::Order;
 use super::start::DateTime;
-use super::{Format, Labels};
+use super::{Format, USUAL};
 use crate::decode::{CUT, DecodeError, Decoder, PassedOver, Position, Reason, Step};
 use crate::record::{Interfaces, Record};
 
@@ -34,17 +34,13 @@ pub(super) static FORMAT: Format = Format {
     name: "blf",
     title: "BLF recording",
     endings: &["blf"],
-    labels: Labels::Numbers,
-    keeps_directions: true,
-    keeps_ethernet: false,
-    keeps_error_reports: false,
     has_start: true,
     is_written: true,
     grows_by_record: false,
     begins: |head| head.starts_with(FILE_SIGNATURE),
     decoder: |_| Box::new(BlfDecoder::new()),
-    file_decoder: None,
     encoder: |_| Box::new(write::BlfEncoder::new()),
+    ..USUAL
 };
 
 const FILE_SIGNATURE: &[u8] = b"LOGG";

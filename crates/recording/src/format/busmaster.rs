@@ -15,17 +15,16 @@
 //! hexadecimal, or decimal after `***DEC***`. A second session begins with a header of its own. Lines with another type than
 //! `s`, `x`, `sr` and `xr` are passed over and counted.
 
-use super::channels::Channels;
 use super::start::DateTime;
 use super::text::{
-    BAD_DIRECTION, BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, READ_ONLY,
-    Reader, Words, data_bytes, digits, direction, ends_in_one_digit, number, without_0x,
+    BAD_DIRECTION, BAD_TIME, Layout, LineError, Log, Reader, Words, begins_with, data_bytes,
+    digits, direction, ends_in_one_digit, identifier, length, number, without_0x,
 };
-use super::{Format, classical};
+use super::{Format, USUAL, classical};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
-use crate::record::{Interfaces, Record};
-use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG};
+use crate::record::Record;
+use candor_wire::can::frame::{EFF_FLAG, RTR_FLAG};
 use candor_wire::can::{Frame, Kind};
 
 pub(super) static FORMAT: Format = Format {
@@ -33,18 +32,14 @@ pub(super) static FORMAT: Format = Format {
     title: "BUSMASTER log",
     endings: &["log"],
     has_start: true,
-    begins,
+    begins: |head| begins_with(head, b"***BUSMASTER"),
     decoder: |_| Box::new(Reader::<Busmaster>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 const NANOS_PER_DAY: u64 = 86_400 * NANOS_PER_SECOND;
 /// How late a line may be.
 const MAX_LATE_NS: u64 = 3_600 * NANOS_PER_SECOND;
-
-fn begins(head: &[u8]) -> bool {
-    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(b"***BUSMASTER")
-}
 
 #[derive(Clone, Copy, Default)]
 enum Mode {
@@ -56,12 +51,8 @@ enum Mode {
 
 #[derive(Default)]
 struct Busmaster {
-    channels: Channels,
-    other: u64,
     is_decimal: bool,
     mode: Mode,
-    /// Nanoseconds since 1970; 0 if there is no date.
-    start_ns: u64,
     /// When the line before was.
     latest_ns: u64,
 }
@@ -69,50 +60,43 @@ struct Busmaster {
 impl Layout for Busmaster {
     const TOO_LONG: &'static str = " bytes; this is not a BUSMASTER log";
 
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+    fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
         let mut words = Words::new(line);
         let (time, time_at) = words.next();
         if time.is_empty() {
             return Ok(None);
         }
         if time.starts_with(b"***") {
-            self.parse_header(line.trim_ascii());
+            self.parse_header(line.trim_ascii(), log);
             return Ok(None);
         }
-        let time_ns = parse_time(time).and_then(|time| self.since_1970(time));
+        let time_ns = parse_time(time).and_then(|time| self.since_1970(time, log.start_ns));
         let time_ns = time_ns.ok_or((time_at, Reason::Text(BAD_TIME)))?;
         self.latest_ns = time_ns;
         let (way, way_at) = words.next();
         let direction = direction(way).ok_or((way_at, Reason::Text(BAD_DIRECTION)))?;
         let (channel, channel_at) = words.next();
-        let (id, id_at) = words.next();
+        let id = words.next();
         let (flags, is_remote) = match words.next().0 {
             b"s" => (0, false),
             b"x" => (EFF_FLAG, false),
             b"sr" => (RTR_FLAG, true),
             b"xr" => (EFF_FLAG | RTR_FLAG, true),
             _ => {
-                self.other = self.other.saturating_add(1);
+                log.other = log.other.saturating_add(1);
                 return Ok(None);
             }
         };
-        let id = number(without_0x(id), self.is_decimal).filter(|&id| id <= u64::from(EFF_MASK));
-        let id = id.ok_or((id_at, Reason::Text(BAD_ID)))? as u32;
-        let (length, length_at) = words.next();
-        let len = number(length, true).filter(|&len| len <= 8);
-        let len = len.ok_or((length_at, Reason::Text(BAD_LENGTH)))? as u8;
+        let can_id = identifier(without_0x(id), self.is_decimal)? | flags;
+        let len = length(words.next(), 8)?;
         let mut data = [0; 8];
         if !is_remote {
-            data_bytes(&mut data[..usize::from(len)], self.is_decimal, || {
-                let (word, at) = words.next();
-                (without_0x(word), at)
-            })?;
+            data_bytes(&mut data[..len], self.is_decimal, || without_0x(words.next()))?;
         }
-        let frame = classical(id | flags, len, &data);
-        let frame = frame.map_err(|error| (id_at, Reason::Frame(error)))?;
+        let frame = classical(can_id, len as u8, &data);
+        let frame = frame.map_err(|error| (id.1, Reason::Frame(error)))?;
         let channel = number(channel, true).and_then(|channel| u32::try_from(channel).ok());
-        let interface = self.channels.interface(channel.unwrap_or(1));
-        let interface = interface.map_err(|reason| (channel_at, reason))?;
+        let interface = log.channel(channel.unwrap_or(1), channel_at)?;
         Ok(Some(Record { time_ns, interface, direction: Some(direction), frame }))
     }
 
@@ -120,22 +104,10 @@ impl Layout for Busmaster {
         let has_data = frame.kind() == Kind::Data && !frame.is_empty();
         has_data && (self.is_decimal || ends_in_one_digit(line))
     }
-
-    fn interfaces(&self) -> &Interfaces {
-        self.channels.interfaces()
-    }
-
-    fn other(&self) -> u64 {
-        self.other
-    }
-
-    fn start_ns(&self) -> Option<u64> {
-        (self.start_ns > 0).then_some(self.start_ns)
-    }
 }
 
 impl Busmaster {
-    fn parse_header(&mut self, line: &[u8]) {
+    fn parse_header(&mut self, line: &[u8], log: &mut Log) {
         match line {
             b"***HEX***" => self.is_decimal = false,
             b"***DEC***" => self.is_decimal = true,
@@ -144,17 +116,17 @@ impl Busmaster {
             b"***RELATIVE MODE***" => self.mode = Mode::Relative,
             _ => {
                 if let Some(date) = line.strip_prefix(b"***START DATE AND TIME ") {
-                    self.start_ns = parse_date(date).unwrap_or(0);
-                    self.latest_ns = self.start_ns;
+                    log.start_ns = parse_date(date).unwrap_or(0);
+                    self.latest_ns = log.start_ns;
                 }
             }
         }
     }
 
     /// Nanoseconds since 1970 of the time of a line; `None` if that is beyond 64 bits.
-    fn since_1970(&self, time: u64) -> Option<u64> {
+    fn since_1970(&self, time: u64, start_ns: u64) -> Option<u64> {
         match self.mode {
-            Mode::Absolute => self.start_ns.checked_add(time),
+            Mode::Absolute => start_ns.checked_add(time),
             Mode::Relative => self.latest_ns.checked_add(time),
             Mode::System => {
                 let midnight = self.latest_ns - self.latest_ns % NANOS_PER_DAY;
@@ -164,7 +136,7 @@ impl Busmaster {
                 }
                 // A line of before midnight that is late; there is none before the start.
                 let is_late = today.saturating_sub(self.latest_ns) > NANOS_PER_DAY - MAX_LATE_NS
-                    && self.latest_ns > self.start_ns;
+                    && self.latest_ns > start_ns;
                 Some(today.checked_sub(if is_late { NANOS_PER_DAY } else { 0 }).unwrap_or(today))
             }
         }
@@ -295,6 +267,6 @@ mod tests {
         }
         let text = format!("{HEADER}22:20:14:992 Rx 1 1 s 2 00");
         assert!(decode(&FORMAT, text.as_bytes()).unwrap_err().is_cut());
-        assert!(begins(HEADER.as_bytes()) && !begins(b"***"));
+        assert!((FORMAT.begins)(HEADER.as_bytes()) && !(FORMAT.begins)(b"***"));
     }
 }

@@ -5,7 +5,7 @@
 //! 2 has the time of the frame, too. Interfaces are numbered in the order of their first frames.
 
 use super::pcap::{self, put_header, put_packet};
-use super::{Format, Labels};
+use super::{Format, Labels, USUAL};
 use crate::encode::{EncodeError, Encoder};
 use crate::format::link::Link;
 use crate::record::{Interfaces, Record};
@@ -20,15 +20,11 @@ pub static CAN2UDP: &Format = &Format {
     endings: &[],
     labels: Labels::None,
     keeps_directions: false,
-    keeps_ethernet: false,
     keeps_error_reports: true,
-    has_start: false,
     is_written: true,
-    grows_by_record: true,
-    begins: |_| false,
     decoder: pcap::FORMAT.decoder,
-    file_decoder: None,
     encoder: |out| Box::new(Can2udpEncoder::new(out)),
+    ..USUAL
 };
 
 /// Bytes of the longest Ethernet frame.

@@ -22,7 +22,7 @@
 use super::text::{
     LineError, Lines, digits, first_below_0x21, is_space, put_decimal, skip_blanks, token,
 };
-use super::{Format, Labels};
+use super::{Format, Labels, USUAL};
 use crate::decode::{CUT, DecodeError, Decoder, MAX_LINE_LEN, PassedOver, Reason, Step};
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
 use crate::record::{Direction, InterfaceError, Interfaces, Record};
@@ -34,16 +34,12 @@ pub(super) static FORMAT: Format = Format {
     title: "candump log",
     endings: &["log", "candump"],
     labels: Labels::Names,
-    keeps_directions: true,
-    keeps_ethernet: false,
     keeps_error_reports: true,
-    has_start: false,
     is_written: true,
-    grows_by_record: true,
     begins,
     decoder: |_| Box::new(CandumpDecoder::default()),
-    file_decoder: None,
     encoder: |_| Box::new(CandumpEncoder),
+    ..USUAL
 };
 
 const EXPECTED: &str = "not a line of a candump log; expected time, interface and frame, \

@@ -9,42 +9,37 @@
 //! data, and what does not count. The first line has the number of frames and how many milliseconds they took. No example tells
 //! what the flags say, nor how 29-bit identifiers look: one with more than 4 digits or above 0x7FF is taken for one.
 
-use super::Format;
-use super::channels::Channels;
 use super::text::{
-    BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, READ_ONLY, Reader, Words,
-    data_bytes, decimal, number,
+    BAD_TIME, Layout, LineError, Log, Reader, Words, begins_with, data_bytes, decimal, identifier,
+    length, number,
 };
+use super::{Format, USUAL};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
-use crate::record::{Interfaces, Record};
+use crate::record::Record;
 use candor_wire::can::Frame;
-use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, SFF_MASK};
+use candor_wire::can::frame::{EFF_FLAG, SFF_MASK};
 
 pub(super) static FORMAT: Format = Format {
     name: "carbusanalyzer",
     title: "CarBusAnalyzer trace",
     endings: &["trc"],
     keeps_directions: false,
-    begins,
+    begins: |head| begins_with(head, HEAD),
     decoder: |_| Box::new(Reader::<CarBus>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 const HEAD: &[u8] = b"@ TEXT @";
 
-fn begins(head: &[u8]) -> bool {
-    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(HEAD)
-}
-
 #[derive(Default)]
-struct CarBus(Channels);
+struct CarBus;
 
 impl Layout for CarBus {
     const TOO_LONG: &'static str = " bytes; this is not a trace of CarBusAnalyzer";
     const ENDS_IN_CR: bool = true;
 
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+    fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
         if line.trim_ascii().is_empty() || line.starts_with(HEAD) {
             return Ok(None);
         }
@@ -54,25 +49,17 @@ impl Layout for CarBus {
         let (channel, channel_at) = words.next();
         words.next();
         let (id, id_at) = words.next();
-        let value = number(id, false).filter(|&id| id <= u64::from(EFF_MASK));
-        let value = value.ok_or((id_at, Reason::Text(BAD_ID)))? as u32;
+        let value = identifier((id, id_at), false)?;
         let is_extended = id.len() > 4 || value > SFF_MASK;
-        let (length, length_at) = words.next();
-        let len = number(length, true).filter(|&len| len <= 8);
-        let len = len.ok_or((length_at, Reason::Text(BAD_LENGTH)))? as usize;
+        let len = length(words.next(), 8)?;
         let mut data = [0; 8];
         data_bytes(&mut data[..len], false, || words.next())?;
         let can_id = value | if is_extended { EFF_FLAG } else { 0 };
         let frame = Frame::from_parts(can_id, &data[..len], None)
             .map_err(|error| (id_at, Reason::Frame(error)))?;
         let channel = number(channel, true).and_then(|channel| u32::try_from(channel).ok());
-        let interface = self.0.interface(channel.unwrap_or(1));
-        let interface = interface.map_err(|reason| (channel_at, reason))?;
+        let interface = log.channel(channel.unwrap_or(1), channel_at)?;
         Ok(Some(Record { time_ns, interface, direction: None, frame }))
-    }
-
-    fn interfaces(&self) -> &Interfaces {
-        self.0.interfaces()
     }
 }
 
@@ -101,7 +88,7 @@ mod tests {
                 }
             }
         }
-        assert!(begins(HEADER.as_bytes()) && !begins(b"@ TEXT"));
+        assert!((FORMAT.begins)(HEADER.as_bytes()) && !(FORMAT.begins)(b"@ TEXT"));
     }
 
     #[test]

@@ -28,7 +28,7 @@ impl Channels {
             // No channel has this number, but there are such files.
             None => write!(name, "channel0"),
         };
-        let index = self.interfaces.intern(name.as_bytes()).map_err(Reason::Interface)?;
+        let index = self.named(name.as_bytes())?;
         if let Some(place) = place {
             if self.known.len() <= place {
                 self.known.resize(place + 1, None);
@@ -36,6 +36,11 @@ impl Channels {
             self.known[place] = Some(index);
         }
         Ok(index)
+    }
+
+    /// An interface that has a name instead.
+    pub(super) fn named(&mut self, name: &[u8]) -> Result<InterfaceIndex, Reason> {
+        self.interfaces.intern(name).map_err(Reason::Interface)
     }
 
     pub(super) fn interfaces(&self) -> &Interfaces {

@@ -13,13 +13,13 @@
 
 use super::start::DateTime;
 use super::text::{
-    BAD_DATA, BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, READ_ONLY, Reader,
-    Words, data_bytes, decimal, number,
+    BAD_DATA, BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Words,
+    at_most, data_bytes, decimal, number,
 };
-use super::{Format, Labels, classical};
+use super::{Format, Labels, USUAL, classical};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
-use crate::record::{Direction, Interfaces, Record};
+use crate::record::{Direction, Record};
 use candor_wire::can::Frame;
 use candor_wire::can::frame::{BRS, EFF_FLAG, EFF_MASK, ERR_FLAG, ESI, RTR_FLAG};
 
@@ -31,7 +31,7 @@ pub(super) static FORMAT: Format = Format {
     keeps_error_reports: true,
     begins,
     decoder: |_| Box::new(Reader::<Console>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 /// The first line has a time or none, an interface, an identifier, and a length in brackets.
@@ -107,26 +107,22 @@ fn length(word: &[u8]) -> Option<Length> {
 }
 
 #[derive(Default)]
-struct Console {
-    interfaces: Interfaces,
-    other: u64,
-}
+struct Console;
 
 impl Layout for Console {
     const TOO_LONG: &'static str = " bytes; this is not the output of candump";
 
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+    fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
         let mut words = Words::new(line);
         let time_ns = time(&mut words)?;
         let (name, name_at) = words.next();
         if name.is_empty() || name == b"DROPCOUNT:" {
-            self.other = self.other.saturating_add(u64::from(!name.is_empty()));
+            log.other = log.other.saturating_add(u64::from(!name.is_empty()));
             return Ok(None);
         }
         let (direction, fd_flags) = extra(&mut words);
         let (id, id_at) = words.next();
-        let value = number(id, false).filter(|&id| id <= u64::from(ERR_FLAG | EFF_MASK));
-        let value = value.ok_or((id_at, Reason::Text(BAD_ID)))? as u32;
+        let value = at_most(u64::from(ERR_FLAG | EFF_MASK), (id, id_at), false, BAD_ID)? as u32;
         let can_id = match id.len() {
             8 if value & ERR_FLAG == 0 => value | EFF_FLAG,
             _ => value,
@@ -154,17 +150,8 @@ impl Layout for Console {
             return Err((behind_at, Reason::Text(BAD_DATA)));
         }
         let frame = frame.map_err(|error| (id_at, Reason::Frame(error)))?;
-        let interface = self.interfaces.intern(name);
-        let interface = interface.map_err(|error| (name_at, Reason::Interface(error)))?;
+        let interface = log.named((name, name_at))?;
         Ok(Some(Record { time_ns, interface, direction, frame }))
-    }
-
-    fn interfaces(&self) -> &Interfaces {
-        &self.interfaces
-    }
-
-    fn other(&self) -> u64 {
-        self.other
     }
 }
 

@@ -8,24 +8,23 @@
 //! Columns are found by their names: older files have no `Dir`. Times are microseconds, usually not since 1970. Bus 0 is `can0`.
 //! Columns behind the length of a frame may be empty or filled; a frame with more than 8 bytes is CAN FD.
 
-use super::Format;
-use super::channels::Channels;
 use super::text::{
-    BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, READ_ONLY, Reader, Word,
-    Words, data_bytes, decimal, direction, number, without_0x,
+    BAD_TIME, Layout, LineError, Log, Reader, Word, Words, begins_with, data_bytes, decimal,
+    direction, identifier, length, number, without_0x,
 };
+use super::{Format, USUAL};
 use crate::decode::Reason;
-use crate::record::{Interfaces, Record};
+use crate::record::Record;
 use candor_wire::can::Frame;
-use candor_wire::can::frame::{EFF_FLAG, EFF_MASK};
+use candor_wire::can::frame::EFF_FLAG;
 
 pub(super) static FORMAT: Format = Format {
     name: "gvret",
     title: "GVRET log",
     endings: &["csv"],
-    begins,
+    begins: |head| begins_with(head, NAMES),
     decoder: |_| Box::new(Reader::<Gvret>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 const BAD_EXTENDED: &str =
@@ -34,10 +33,6 @@ const BAD_EXTENDED: &str =
 const NAMES: &[u8] = b"Time Stamp,ID,Extended,";
 /// How many columns stand before the data at most.
 const MAX_COLUMNS: usize = 16;
-
-fn begins(head: &[u8]) -> bool {
-    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(NAMES)
-}
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Column {
@@ -52,15 +47,13 @@ enum Column {
 }
 
 struct Gvret {
-    channels: Channels,
     /// Up to the length, which the data follow.
     columns: [Column; MAX_COLUMNS],
 }
 
 impl Default for Gvret {
     fn default() -> Self {
-        let columns = columns(b"Time Stamp,ID,Extended,Bus,LEN");
-        Self { channels: Channels::default(), columns }
+        Self { columns: columns(b"Time Stamp,ID,Extended,Bus,LEN") }
     }
 }
 
@@ -83,7 +76,7 @@ fn columns(names: &[u8]) -> [Column; MAX_COLUMNS] {
 impl Layout for Gvret {
     const TOO_LONG: &'static str = " bytes; this is not a GVRET log";
 
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+    fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -99,30 +92,22 @@ impl Layout for Gvret {
                 break;
             }
         }
-        let [_, time, id, extended, way, bus, length] = found;
+        let [_, time, id, extended, way, bus, len] = found;
         let time_ns = decimal(time.0, 1_000).ok_or((time.1, Reason::Text(BAD_TIME)))?;
         let is_extended = match extended.0.to_ascii_lowercase().as_slice() {
             b"true" | b"1" => true,
             b"false" | b"0" => false,
             _ => return Err((extended.1, Reason::Text(BAD_EXTENDED))),
         };
-        let can_id = number(without_0x(id.0), false).filter(|&it| it <= u64::from(EFF_MASK));
-        let can_id = can_id.ok_or((id.1, Reason::Text(BAD_ID)))? as u32
-            | if is_extended { EFF_FLAG } else { 0 };
-        let len = number(length.0, true).filter(|&len| len <= 64);
-        let len = len.ok_or((length.1, Reason::Text(BAD_LENGTH)))? as usize;
+        let can_id = identifier(without_0x(id), false)? | if is_extended { EFF_FLAG } else { 0 };
+        let len = length(len, 64)?;
         let mut data = [0; 64];
         data_bytes(&mut data[..len], false, || words.field(b','))?;
         let frame = Frame::from_parts(can_id, &data[..len], (len > 8).then_some(0))
             .map_err(|error| (id.1, Reason::Frame(error)))?;
         let bus_number = number(bus.0, true).and_then(|bus| u32::try_from(bus).ok()).unwrap_or(0);
-        let channel = self.channels.interface(bus_number.saturating_add(1));
-        let interface = channel.map_err(|reason| (bus.1, reason))?;
+        let interface = log.channel(bus_number.saturating_add(1), bus.1)?;
         Ok(Some(Record { time_ns, interface, direction: direction(way.0), frame }))
-    }
-
-    fn interfaces(&self) -> &Interfaces {
-        self.channels.interfaces()
     }
 }
 
@@ -180,6 +165,9 @@ mod tests {
         }
         let cut = decode(&FORMAT, b"Time Stamp,ID,Extended,Bus,LEN,D1\n1,21A,false,0,2,11");
         assert!(cut.unwrap_err().is_cut());
-        assert!(!begins(b"Time Stamp;ID") && begins(b"\xEF\xBB\xBFTime Stamp,ID,Extended,Dir"));
+        assert!(
+            !(FORMAT.begins)(b"Time Stamp;ID")
+                && (FORMAT.begins)(b"\xEF\xBB\xBFTime Stamp,ID,Extended,Dir")
+        );
     }
 }

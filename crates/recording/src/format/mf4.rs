@@ -25,12 +25,13 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use block::{Blocks, Fault, u32_at, u64_at};
+use block::{Blocks, Fault};
 use data::Stream;
 use group::{Data, Group, Raw};
 
 use super::channels::Channels;
-use super::{Format, Labels};
+use super::order::Order::Little;
+use super::{Format, USUAL};
 use crate::decode::{CUT, DecodeError, Decoder, PassedOver, Position, Reason, Source, Step};
 use crate::record::{InterfaceIndex, Interfaces, Record};
 
@@ -38,17 +39,11 @@ pub(super) static FORMAT: Format = Format {
     name: "mf4",
     title: "MF4 recording",
     endings: &["mf4"],
-    labels: Labels::Numbers,
-    keeps_directions: true,
-    keeps_ethernet: false,
-    keeps_error_reports: false,
     has_start: true,
-    is_written: false,
     grows_by_record: false,
     begins: |head| [&b"MDF     4"[..], b"UnFinMF 4"].iter().any(|magic| head.starts_with(magic)),
-    decoder: |_| Box::new(Unsought::default()),
     file_decoder: Some(|source| Box::new(Mf4Decoder::new(source))),
-    encoder: |_| Box::new(crate::encode::ReadOnly),
+    ..USUAL
 };
 
 /// How many records are kept in order to sort them by time.
@@ -66,7 +61,7 @@ const MAX_LEN: usize = 1 << 20;
 
 /// Reads nothing: there is only a stream of bytes.
 #[derive(Default)]
-struct Unsought(Interfaces);
+pub(super) struct Unsought(Interfaces);
 
 impl Decoder for Unsought {
     fn decode(&mut self, _: &[u8], _: bool) -> Result<Step, DecodeError> {
@@ -243,7 +238,7 @@ impl Mf4Decoder {
         let is_unfinished = id.starts_with(b"UnFin");
         self.is_unfinished = is_unfinished;
         let header = blocks.block_of(64, b"HD")?;
-        self.start_ns = Some(u64_at(&blocks.data::<8>(&header)?, 0));
+        self.start_ns = Some(Little.u64(&blocks.data::<8>(&header)?, 0));
         let mut at = header.link(0);
         while at != 0 {
             let block = blocks.block_of(at, b"DG")?;
@@ -370,7 +365,7 @@ impl Mf4Decoder {
             let len_len = if group.has_values { 4 } else { 0 };
             let head = cursor.stream.peek(blocks, id_len + len_len)?;
             let len = match group.has_values {
-                true if head.len() == id_len + 4 => u32_at(head, id_len) as usize,
+                true if head.len() == id_len + 4 => Little.u32(head, id_len) as usize,
                 true => usize::MAX,
                 false => group.record_len,
             };
@@ -505,7 +500,7 @@ impl Values {
         };
         while self.len <= place {
             let head = stream.peek(blocks, 4)?;
-            let len = u32_at(head, 0) as usize;
+            let len = Little.u32(head, 0) as usize;
             if head.len() < 4 || len > MAX_LEN {
                 break;
             }

@@ -13,14 +13,14 @@
 //! those up to there are taken for 11-bit ones. Lines of the header begin with a letter or `/` and have no `;`.
 
 use super::text::{
-    BAD_DIRECTION, BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, READ_ONLY,
-    Reader, Words, data_bytes, decimal, direction, number, without_0x,
+    BAD_DIRECTION, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Words, data_bytes,
+    decimal, direction, identifier, length, without_0x,
 };
-use super::{Format, Labels, UNNAMED};
+use super::{Format, Labels, UNNAMED, USUAL};
 use crate::decode::Reason;
-use crate::record::{Interfaces, Record};
+use crate::record::Record;
 use candor_wire::can::Frame;
-use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, SFF_MASK};
+use candor_wire::can::frame::{EFF_FLAG, SFF_MASK};
 
 pub(super) static FORMAT: Format = Format {
     name: "microchip",
@@ -29,7 +29,7 @@ pub(super) static FORMAT: Format = Format {
     labels: Labels::None,
     begins,
     decoder: |_| Box::new(Reader::<Microchip>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 /// How far the names of the maker and the device are from the beginning.
@@ -44,12 +44,12 @@ fn begins(head: &[u8]) -> bool {
 }
 
 #[derive(Default)]
-struct Microchip(Interfaces);
+struct Microchip;
 
 impl Layout for Microchip {
     const TOO_LONG: &'static str = " bytes; this is not a Microchip log";
 
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+    fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
         let mut words = Words::new(line);
         let (time, time_at) = words.field(b';');
         let may_be_header = |&byte: &u8| byte.is_ascii_alphabetic() || byte == b'/';
@@ -60,29 +60,18 @@ impl Layout for Microchip {
         let (way, way_at) = words.field(b';');
         let direction = direction(way).ok_or((way_at, Reason::Text(BAD_DIRECTION)))?;
         let (id, id_at) = words.field(b';');
+        let (digits, _) = without_0x((id, id_at));
         // Without `0x` it would be one of another base.
-        let digits = Some(without_0x(id)).filter(|digits| digits.len() < id.len());
-        let id = digits.and_then(|digits| number(digits, false));
-        let id = id.filter(|&id| id <= u64::from(EFF_MASK));
-        let id = id.ok_or((id_at, Reason::Text(BAD_ID)))? as u32;
-        let (length, length_at) = words.field(b';');
-        let len = number(length, true).filter(|&len| len <= 8);
-        let len = len.ok_or((length_at, Reason::Text(BAD_LENGTH)))? as usize;
+        let digits = if digits.len() < id.len() { digits } else { b"" };
+        let id = identifier((digits, id_at), false)?;
+        let len = length(words.field(b';'), 8)?;
         let mut data = [0; 8];
-        data_bytes(&mut data[..len], false, || {
-            let (word, at) = words.field(b';');
-            (without_0x(word), at)
-        })?;
+        data_bytes(&mut data[..len], false, || without_0x(words.field(b';')))?;
         let can_id = id | if id > SFF_MASK { EFF_FLAG } else { 0 };
         let frame = Frame::from_parts(can_id, &data[..len], None)
             .map_err(|error| (id_at, Reason::Frame(error)))?;
-        let interface = self.0.intern(UNNAMED.as_bytes());
-        let interface = interface.map_err(|error| (0, Reason::Interface(error)))?;
+        let interface = log.named((UNNAMED.as_bytes(), 0))?;
         Ok(Some(Record { time_ns, interface, direction: Some(direction), frame }))
-    }
-
-    fn interfaces(&self) -> &Interfaces {
-        &self.0
     }
 }
 

@@ -18,7 +18,7 @@
 
 use super::link::{Found, Link, read_can};
 use super::order::Order;
-use super::{Format, Labels, UNNAMED, UNNAMED_ETHERNET};
+use super::{Format, Labels, UNNAMED, UNNAMED_ETHERNET, USUAL};
 use crate::can_udp::CanUdpReader;
 use crate::decode::{
     CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
@@ -33,17 +33,14 @@ pub(super) static FORMAT: Format = Format {
     endings: &["pcap", "cap"],
     labels: Labels::None,
     keeps_directions: false,
-    keeps_ethernet: false,
     keeps_error_reports: true,
-    has_start: false,
     is_written: true,
-    grows_by_record: true,
     begins: |head| Header::magic(head).is_some(),
     decoder: |can_udp| {
         Box::new(PcapDecoder { can_udp: CanUdpReader::new(can_udp), ..PcapDecoder::default() })
     },
-    file_decoder: None,
     encoder: |out| Box::new(PcapEncoder::new(out)),
+    ..USUAL
 };
 
 const MAGIC_MICROS: u32 = 0xA1B2_C3D4;

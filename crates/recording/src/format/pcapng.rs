@@ -22,7 +22,7 @@
 
 use super::link::{Found, Link, read_can};
 use super::order::Order;
-use super::{Format, Labels};
+use super::{Format, Labels, USUAL};
 use crate::can_udp::CanUdpReader;
 use crate::decode::{
     CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
@@ -38,18 +38,15 @@ pub(super) static FORMAT: Format = Format {
     title: "pcapng capture",
     endings: &["pcapng"],
     labels: Labels::Names,
-    keeps_directions: true,
     keeps_ethernet: true,
     keeps_error_reports: true,
-    has_start: false,
     is_written: true,
-    grows_by_record: true,
     begins: |head| head.starts_with(&SECTION_HEADER.to_be_bytes()),
     decoder: |can_udp| {
         Box::new(PcapngDecoder { can_udp: CanUdpReader::new(can_udp), ..PcapngDecoder::default() })
     },
-    file_decoder: None,
     encoder: |out| Box::new(PcapngEncoder::new(out)),
+    ..USUAL
 };
 
 /// Reads the same in both orders.

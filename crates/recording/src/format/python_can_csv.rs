@@ -9,15 +9,15 @@
 //! not mark CAN FD: a frame with more than 8 bytes is one, and shorter ones are taken for classical frames.
 
 use super::text::{
-    BAD_DATA, BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, READ_ONLY, Reader,
-    Word, Words, decimal, number, without_0x,
+    BAD_DATA, BAD_TIME, Layout, LineError, Log, Reader, Word, Words, begins_with, decimal,
+    identifier, length, number, without_0x,
 };
-use super::{Format, Labels, UNNAMED, error_report};
+use super::{Format, Labels, UNNAMED, USUAL, error_report};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
-use crate::record::{Interfaces, Record};
+use crate::record::Record;
 use candor_wire::can::Frame;
-use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG};
+use candor_wire::can::frame::{EFF_FLAG, RTR_FLAG};
 
 pub(super) static FORMAT: Format = Format {
     name: "python-can-csv",
@@ -25,40 +25,33 @@ pub(super) static FORMAT: Format = Format {
     endings: &["csv"],
     labels: Labels::None,
     keeps_directions: false,
-    begins,
+    begins: |head| begins_with(head, NAMES),
     decoder: |_| Box::new(Reader::<Csv>::default()),
-    ..READ_ONLY
+    ..USUAL
 };
 
 const BAD_FLAG: &str = "this is no flag; expected `0` or `1`";
 const NAMES: &[u8] = b"timestamp,arbitration_id,";
 
-fn begins(head: &[u8]) -> bool {
-    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(NAMES)
-}
-
 #[derive(Default)]
-struct Csv(Interfaces);
+struct Csv;
 
 impl Layout for Csv {
     const TOO_LONG: &'static str = " bytes; this is not a CSV of python-can";
 
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+    fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
         if line.trim_ascii().is_empty() || line.starts_with(NAMES) {
             return Ok(None);
         }
         let mut words = Words::new(line);
         let (time, time_at) = words.field(b',');
         let time_ns = seconds(time).ok_or((time_at, Reason::Text(BAD_TIME)))?;
-        let (id, id_at) = words.field(b',');
-        let id = number(without_0x(id), false).filter(|&id| id <= u64::from(EFF_MASK));
-        let id = id.ok_or((id_at, Reason::Text(BAD_ID)))? as u32;
+        let (id, id_at) = without_0x(words.field(b','));
+        let id = identifier((id, id_at), false)?;
         let is_extended = flag(words.field(b','))?;
         let is_remote = flag(words.field(b','))?;
         let is_error = flag(words.field(b','))?;
-        let (length, length_at) = words.field(b',');
-        let len = number(length, true).filter(|&len| len <= 64);
-        let len = len.ok_or((length_at, Reason::Text(BAD_LENGTH)))? as usize;
+        let len = length(words.field(b','), 64)?;
         let (text, data_at) = words.field(b',');
         let mut data = [0; 64];
         // An error frame may have data, which say nothing.
@@ -72,13 +65,8 @@ impl Layout for Csv {
             false => Frame::from_parts(id | flags, &data[..len], (len > 8).then_some(0)),
         };
         let frame = frame.map_err(|error| (id_at, Reason::Frame(error)))?;
-        let interface = self.0.intern(UNNAMED.as_bytes());
-        let interface = interface.map_err(|error| (0, Reason::Interface(error)))?;
+        let interface = log.named((UNNAMED.as_bytes(), 0))?;
         Ok(Some(Record { time_ns, interface, direction: None, frame }))
-    }
-
-    fn interfaces(&self) -> &Interfaces {
-        &self.0
     }
 }
 
@@ -181,7 +169,7 @@ mod tests {
         }
         let text = format!("{NAMES}1,0x1,0,0,0,2,AQ");
         assert!(decode(&FORMAT, text.as_bytes()).unwrap_err().is_cut());
-        assert!(begins(NAMES.as_bytes()) && !begins(b"timestamp,id"));
+        assert!((FORMAT.begins)(NAMES.as_bytes()) && !(FORMAT.begins)(b"timestamp,id"));
         // 66 bytes.
         assert_eq!(base64(&[b'A'; 88], &mut [0; 64]), None);
     }

@@ -2,10 +2,10 @@
 
 use memchr::{memchr, memchr2};
 
-use super::{Format, Labels};
+use super::channels::Channels;
 use crate::decode::{CUT, DecodeError, Decoder, MAX_LINE_LEN, PassedOver, Position, Reason, Step};
-use crate::encode::ReadOnly;
-use crate::record::{Direction, Interfaces, Record};
+use crate::record::{Direction, InterfaceIndex, Interfaces, Record};
+use candor_wire::can::frame::EFF_MASK;
 use candor_wire::can::{Frame, Kind};
 
 /// How some programs begin a text.
@@ -18,24 +18,10 @@ pub(super) const BAD_LENGTH: &str = "this is not the length of a frame; correct 
 pub(super) const BAD_DATA: &str =
     "the frame has fewer data bytes than its length says, or one that is no byte; correct the line";
 
-/// A text format that is only read: what a [`Format`] has to say beyond it are its name, its title, its endings, how it begins
-/// and its decoder, and what of this it does otherwise.
-pub(super) const READ_ONLY: Format = Format {
-    name: "",
-    title: "",
-    endings: &[],
-    labels: Labels::Numbers,
-    keeps_directions: true,
-    keeps_ethernet: false,
-    keeps_error_reports: false,
-    has_start: false,
-    is_written: false,
-    grows_by_record: true,
-    begins: |_| false,
-    decoder: |_| Box::new(Reader::<Unread>::default()),
-    file_decoder: None,
-    encoder: |_| Box::new(ReadOnly),
-};
+/// Whether a text begins so, behind a byte-order mark or not.
+pub(super) fn begins_with(head: &[u8], start: &[u8]) -> bool {
+    head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(start)
+}
 
 /// What is wrong with a line, and at which byte.
 pub(super) type LineError = (usize, Reason);
@@ -136,9 +122,7 @@ pub(super) trait Layout: Default + Send {
     const ENDS_IN_CR: bool = false;
 
     /// Reads a line; `None` if it has no frame.
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError>;
-
-    fn interfaces(&self) -> &Interfaces;
+    fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError>;
 
     /// Whether the frame of a line, the last one and without an end, may be another one that was cut. If its length says how many
     /// data it has, that is so when the last of them may have lost a digit.
@@ -146,15 +130,27 @@ pub(super) trait Layout: Default + Send {
         let has_data = matches!(frame.kind(), Kind::Data | Kind::Fd) && !frame.is_empty();
         has_data && ends_in_one_digit(line)
     }
+}
 
+/// What the lines of a text said so far.
+#[derive(Default)]
+pub(super) struct Log {
+    channels: Channels,
     /// How many events are no frames.
-    fn other(&self) -> u64 {
-        0
+    pub(super) other: u64,
+    /// Nanoseconds since 1970; 0 if there is no date.
+    pub(super) start_ns: u64,
+}
+
+impl Log {
+    /// The interface of a channel, whose number is at this byte.
+    pub(super) fn channel(&mut self, channel: u32, at: usize) -> Result<InterfaceIndex, LineError> {
+        self.channels.interface(channel).map_err(|reason| (at, reason))
     }
 
-    /// See [`Decoder::start_ns`].
-    fn start_ns(&self) -> Option<u64> {
-        None
+    /// The interface of a name.
+    pub(super) fn named(&mut self, (name, at): Word<'_>) -> Result<InterfaceIndex, LineError> {
+        self.channels.named(name).map_err(|reason| (at, reason))
     }
 }
 
@@ -162,12 +158,13 @@ pub(super) trait Layout: Default + Send {
 #[derive(Default)]
 pub(super) struct Reader<T> {
     layout: T,
+    log: Log,
     lines: Lines,
 }
 
 impl<T: Layout> Decoder for Reader<T> {
     fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
-        let layout = &mut self.layout;
+        let Self { layout, log, .. } = self;
         let parse = |line: &Line<'_>| {
             let bytes = match line.before {
                 0 => line.bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line.bytes),
@@ -175,7 +172,7 @@ impl<T: Layout> Decoder for Reader<T> {
             };
             // Events begin with blanks and digits.
             let first = skip_blanks(bytes, 0);
-            match layout.parse_line(bytes)? {
+            match layout.parse_line(bytes, log)? {
                 None if line.is_open && bytes.get(first).is_none_or(u8::is_ascii_digit) => {
                     Err((first, CUT))
                 }
@@ -192,31 +189,15 @@ impl<T: Layout> Decoder for Reader<T> {
     }
 
     fn interfaces(&self) -> &Interfaces {
-        self.layout.interfaces()
+        self.log.channels.interfaces()
     }
 
     fn passed_over(&self) -> PassedOver {
-        PassedOver { other_packets: self.layout.other(), ..PassedOver::default() }
+        PassedOver { other_packets: self.log.other, ..PassedOver::default() }
     }
 
     fn start_ns(&self) -> Option<u64> {
-        self.layout.start_ns()
-    }
-}
-
-/// What stands in the place of a decoder that each format names.
-#[derive(Default)]
-struct Unread(Interfaces);
-
-impl Layout for Unread {
-    const TOO_LONG: &'static str = "";
-
-    fn parse_line(&mut self, _: &[u8]) -> Result<Option<Record>, LineError> {
-        Ok(None)
-    }
-
-    fn interfaces(&self) -> &Interfaces {
-        &self.0
+        (self.log.start_ns > 0).then_some(self.log.start_ns)
     }
 }
 
@@ -283,8 +264,30 @@ pub(super) fn direction(word: &[u8]) -> Option<Direction> {
 }
 
 /// The word without `0x` before it, if that is there.
-pub(super) fn without_0x(word: &[u8]) -> &[u8] {
-    word.strip_prefix(b"0x").or_else(|| word.strip_prefix(b"0X")).unwrap_or(word)
+pub(super) fn without_0x((word, at): Word<'_>) -> Word<'_> {
+    (word.strip_prefix(b"0x").or_else(|| word.strip_prefix(b"0X")).unwrap_or(word), at)
+}
+
+/// An identifier of up to 29 bits.
+pub(super) fn identifier(word: Word<'_>, is_decimal: bool) -> Result<u32, LineError> {
+    at_most(u64::from(EFF_MASK), word, is_decimal, BAD_ID).map(|id| id as u32)
+}
+
+/// A length or a data length code of at most `most`.
+pub(super) fn length(word: Word<'_>, most: u64) -> Result<usize, LineError> {
+    at_most(most, word, true, BAD_LENGTH).map(|len| len as usize)
+}
+
+/// A number of at most `most`, or what is wrong with the word.
+#[inline]
+pub(super) fn at_most(
+    most: u64,
+    (word, at): Word<'_>,
+    is_decimal: bool,
+    bad: &'static str,
+) -> Result<u64, LineError> {
+    let value = number(word, is_decimal).filter(|&value| value <= most);
+    value.ok_or((at, Reason::Text(bad)))
 }
 
 /// A number of up to 16 digits; `None` for anything else.
@@ -425,6 +428,7 @@ pub(super) fn put_decimal<const WIDTH: usize>(mut value: u64, out: &mut Vec<u8>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Format;
     use crate::format::tests::decode;
 
     /// A text that was cut anywhere has frames of the whole one, in order, and no other.

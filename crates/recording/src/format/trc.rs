@@ -23,16 +23,16 @@
 
 use std::io::Write as _;
 
-use super::channels::{Channels, Numbers};
+use super::channels::Numbers;
 use super::start::Start;
 use super::text::{
-    BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Reader, Word, Words,
-    data_bytes, decimal, digits, direction, number,
+    BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Word, Words, data_bytes, decimal,
+    digits, direction, identifier, length, number,
 };
-use super::{Format, Labels, classical, error_report};
+use super::{Format, USUAL, classical, error_report};
 use crate::decode::Reason;
 use crate::encode::{EncodeError, Encoder};
-use crate::record::{Direction, Interfaces, Record};
+use crate::record::{Direction, Record};
 use candor_wire::can::frame::{BRS, EFF_FLAG, EFF_MASK, ESI, FD_LENGTHS, RTR_FLAG};
 use candor_wire::can::{Frame, FrameError, Kind};
 
@@ -40,17 +40,12 @@ pub(super) static FORMAT: Format = Format {
     name: "trc",
     title: "TRC log",
     endings: &["trc"],
-    labels: Labels::Numbers,
-    keeps_directions: true,
-    keeps_ethernet: false,
-    keeps_error_reports: false,
     has_start: true,
     is_written: true,
-    grows_by_record: true,
     begins,
     decoder: |_| Box::new(Reader::<Trc>::default()),
-    file_decoder: None,
     encoder: |_| Box::new(TrcEncoder::default()),
+    ..USUAL
 };
 
 const BAD_LINE: &str =
@@ -79,18 +74,13 @@ fn begins(head: &[u8]) -> bool {
 }
 
 struct Trc {
-    channels: Channels,
-    other: u64,
-    /// Nanoseconds since 1970; 0 if there is no date.
-    start_ns: u64,
     /// As `$COLUMNS` calls them; those of version 1 have such letters here, too.
     columns: [u8; MAX_COLUMNS],
 }
 
 impl Default for Trc {
     fn default() -> Self {
-        let (channels, other, start_ns) = (Channels::default(), 0, 0);
-        Self { channels, other, start_ns, columns: columns(b"NOIlD") }
+        Self { columns: columns(b"NOIlD") }
     }
 }
 
@@ -115,13 +105,13 @@ struct Row<'a> {
 impl Layout for Trc {
     const TOO_LONG: &'static str = " bytes; this is not a TRC log";
 
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Record>, LineError> {
+    fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
         let mut words = Words::new(line);
         let (word, at) = words.next();
         match word.first() {
             None => return Ok(None),
             Some(b';') => {
-                self.parse_header(word);
+                self.parse_header(word, log);
                 return Ok(None);
             }
             Some(byte) if byte.is_ascii_digit() => {}
@@ -130,10 +120,10 @@ impl Layout for Trc {
         words.at = 0;
         let row = self.row(&mut words);
         let (offset, offset_at) = row.offset;
-        let time = decimal(offset, NANOS_PER_MILLI).and_then(|ns| self.start_ns.checked_add(ns));
+        let time = decimal(offset, NANOS_PER_MILLI).and_then(|ns| log.start_ns.checked_add(ns));
         let time_ns = time.ok_or((offset_at, Reason::Text(BAD_TIME)))?;
         let Some(frame) = row.frame(&mut words)? else {
-            self.other = self.other.saturating_add(1);
+            log.other = log.other.saturating_add(1);
             return Ok(None);
         };
         let (channel, channel_at) = match row.bus {
@@ -141,28 +131,16 @@ impl Layout for Trc {
             None => (1, 0),
         };
         let channel = u32::try_from(channel).unwrap_or(u32::MAX);
-        let interface = self.channels.interface(channel).map_err(|reason| (channel_at, reason))?;
+        let interface = log.channel(channel, channel_at)?;
         let is_error = frame.kind() == Kind::Error;
         let known = row.direction.filter(|_| !is_error).and_then(|(word, _)| direction(word));
         let direction = Some(known.unwrap_or(Direction::Received));
         Ok(Some(Record { time_ns, interface, direction, frame }))
     }
-
-    fn interfaces(&self) -> &Interfaces {
-        self.channels.interfaces()
-    }
-
-    fn other(&self) -> u64 {
-        self.other
-    }
-
-    fn start_ns(&self) -> Option<u64> {
-        (self.start_ns > 0).then_some(self.start_ns)
-    }
 }
 
 impl Trc {
-    fn parse_header(&mut self, word: &[u8]) {
+    fn parse_header(&mut self, word: &[u8], log: &mut Log) {
         if let Some(version) = word.strip_prefix(b";$FILEVERSION=") {
             self.columns = columns(match version {
                 b"1.1" => b"NOdIlD",
@@ -173,7 +151,7 @@ impl Trc {
                 _ => b"NOTBIdRLD",
             });
         } else if let Some(days) = word.strip_prefix(b";$STARTTIME=") {
-            self.start_ns = start_ns(days).unwrap_or(0);
+            log.start_ns = start_ns(days).unwrap_or(0);
         } else if let Some(names) = word.strip_prefix(b";$COLUMNS=") {
             let mut letters = [0; MAX_COLUMNS];
             let names = names.split(|&byte| byte == b',');
@@ -229,13 +207,9 @@ impl Row<'_> {
             b"ER" => return error_report().map(Some).map_err(illegal),
             _ => return Ok(None),
         };
-        let can_id = number(id, false).filter(|&id| id <= u64::from(EFF_MASK));
-        let can_id = can_id.ok_or((id_at, Reason::Text(BAD_ID)))? as u32
-            | if id.len() > 4 { EFF_FLAG } else { 0 };
-        let (is_code, (length, length_at)) = self.length;
-        let limit = if fd_flags.is_some() && !is_code { 64 } else { 15 };
-        let length = number(length, true).filter(|&length| length <= limit);
-        let length = length.ok_or((length_at, Reason::Text(BAD_LENGTH)))? as usize;
+        let can_id = identifier(self.id, false)? | if id.len() > 4 { EFF_FLAG } else { 0 };
+        let (is_code, word) = self.length;
+        let length = length(word, if fd_flags.is_some() && !is_code { 64 } else { 15 })?;
         if self.kind.is_none() {
             let at = words.at;
             match words.next().0 {

@@ -15,10 +15,14 @@ pub const MAX_STREAMS: usize = 65_536;
 /// to [`MAX_STREAMS`].
 #[derive(Debug, Default)]
 pub struct EthernetStatistics {
-    frames: u64,
-    cut_frames: u64,
-    short_frames: u64,
-    unlisted_frames: u64,
+    /// How many frames there are.
+    pub frames: u64,
+    /// Of how many frames the recorder kept only the start.
+    pub cut_frames: u64,
+    /// Of how many frames less than a header was kept. They belong to no stream.
+    pub short_frames: u64,
+    /// How many frames are of none of the first [`MAX_STREAMS`] streams.
+    pub unlisted_frames: u64,
     links: BTreeMap<InterfaceIndex, LinkStatistics>,
     streams: BTreeMap<(InterfaceIndex, Stream), StreamStatistics>,
 }
@@ -49,30 +53,6 @@ impl EthernetStatistics {
         self.streams.entry(key).or_default().add(record.time_ns, len);
     }
 
-    /// How many frames there are.
-    #[must_use]
-    pub fn frames(&self) -> u64 {
-        self.frames
-    }
-
-    /// Of how many frames the recorder kept only the start.
-    #[must_use]
-    pub fn cut_frames(&self) -> u64 {
-        self.cut_frames
-    }
-
-    /// Of how many frames less than a header was kept. They belong to no stream.
-    #[must_use]
-    pub fn short_frames(&self) -> u64 {
-        self.short_frames
-    }
-
-    /// How many frames are of none of the first [`MAX_STREAMS`] streams.
-    #[must_use]
-    pub fn unlisted_frames(&self) -> u64 {
-        self.unlisted_frames
-    }
-
     /// The links in the order of their first frames.
     pub fn links(&self) -> impl Iterator<Item = (InterfaceIndex, &LinkStatistics)> {
         self.links.iter().map(|(&interface, link)| (interface, link))
@@ -99,8 +79,10 @@ pub struct Stream {
 /// The statistics of one Ethernet link of a recording.
 #[derive(Debug, Default)]
 pub struct LinkStatistics {
-    frames: u64,
-    bytes: u64,
+    /// How many frames there are.
+    pub frames: u64,
+    /// Their bytes, without check sequences.
+    pub bytes: u64,
     wire_bytes: u64,
     /// What the first frame took: it ended when the time of the recording begins.
     first_wire_len: u64,
@@ -117,18 +99,6 @@ impl LinkStatistics {
         self.bytes += len as u64;
         self.wire_bytes += wire_len;
         self.span.add(time_ns);
-    }
-
-    /// How many frames there are.
-    #[must_use]
-    pub fn frames(&self) -> u64 {
-        self.frames
-    }
-
-    /// Their bytes, without check sequences.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes
     }
 
     /// Frames per second, if the recording lasts at all.
@@ -221,10 +191,7 @@ mod tests {
         );
         let (.., time_triggered) = statistics.streams().next().unwrap();
         assert_eq!(time_triggered.period.mean_ns(), Some(1_000_000.0));
-        assert_eq!(
-            (statistics.frames(), statistics.cut_frames(), statistics.short_frames()),
-            (6, 3, 1)
-        );
+        assert_eq!((statistics.frames, statistics.cut_frames, statistics.short_frames), (6, 3, 1));
     }
 
     #[test]
@@ -234,7 +201,7 @@ mod tests {
             (0..101).map(|number| (number * 6_720, 0, &BROADCAST_IPV4[..], 60)).collect();
         let statistics = statistics(&packets);
         let (_, link) = statistics.links().next().unwrap();
-        assert_eq!((link.frames(), link.bytes()), (101, 6_060));
+        assert_eq!((link.frames, link.bytes), (101, 6_060));
         assert_eq!(link.bits_per_second(), Some(100e6));
         let rate = link.rate().unwrap();
         assert!((rate - 1e9 / 6_720.0).abs() < 1e-6, "{rate}");
@@ -251,6 +218,6 @@ mod tests {
             let interface = InterfaceIndex(0);
             statistics.add(&Record { time_ns: 0, interface, direction: None, frame });
         }
-        assert_eq!((statistics.streams().count(), statistics.unlisted_frames()), (MAX_STREAMS, 2));
+        assert_eq!((statistics.streams().count(), statistics.unlisted_frames), (MAX_STREAMS, 2));
     }
 }

@@ -3,13 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::pattern::hex;
 use candor_engine::edit::{Crc8, Crc8Profile, Operands, Operator, Range, XorChecksum};
-
-pub(super) fn hex(text: &str, digits: usize) -> Option<u32> {
-    let text = text.strip_prefix("0x").unwrap_or(text);
-    let is_hex = (1..=digits).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
-    is_hex.then(|| u32::from_str_radix(text, 16).ok())?
-}
 
 fn hex_byte(text: &str) -> Option<u8> {
     hex(text, 2).and_then(|value| u8::try_from(value).ok())

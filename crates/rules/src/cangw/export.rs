@@ -3,10 +3,9 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::Write as _;
 
 use super::words::{MODPROBE, is_read};
-use crate::file::{INTERFACE_LEN, show_bytes};
+use crate::file::{INTERFACE_LEN, push, show_bytes};
 use crate::job::{Inexpressible, Job, jobs_of};
 use crate::pattern;
 use candor_engine::edit::{Crc8, Crc8Profile, Operands, Operator, Range, XorChecksum};
@@ -46,11 +45,6 @@ pub fn export(table: &Table) -> Result<String, Vec<Inexpressible>> {
     }
     failures.reverse();
     if failures.is_empty() { Ok(out) } else { Err(failures) }
-}
-
-fn push(out: &mut String, text: core::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    let _ = out.write_fmt(text);
 }
 
 fn command(table: &Table, job: &Job) -> Result<String, String> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use candor_diagnostics::{Findings, Origin, Source};
 
-use super::arguments::{crc8, hex, modification, profile, xor_checksum};
+use super::arguments::{crc8, modification, profile, xor_checksum};
 use super::getopt::Getopt;
 use super::words::{MODPROBE, Word, is_counters, is_program, lines, shorten, words};
 use crate::check::{Place, check};
@@ -157,7 +157,7 @@ impl Importer<'_> {
                 options.flags.push(option);
                 None
             }
-            'u' => set(&mut options.uid, hex(text, 8), "a hex number of up to 8 digits"),
+            'u' => set(&mut options.uid, pattern::hex(text, 8), "a hex number of up to 8 digits"),
             'l' => {
                 let hops = text.parse().ok().filter(|hops| (1..=HOPS_LIMIT).contains(hops));
                 set(&mut options.limit_hops, hops, "a number of hops, 1 to 6")

@@ -32,8 +32,8 @@ use candor_engine::{BusIndex, Rule, Table};
 pub(crate) use self::bus::{INTERFACE_LEN, is_virtual_by_name};
 pub(crate) use self::edit::index_range;
 pub use self::extension::{Include, STEPS};
-pub(crate) use self::write::show_bytes;
 pub use self::write::write;
+pub(crate) use self::write::{push, show_bytes};
 
 /// The most frames that may come at once.
 const MOST_BURST: u32 = 1_000_000;

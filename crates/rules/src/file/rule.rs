@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use candor_config::{Data, Section, Value};
-use candor_diagnostics::did_you_mean;
+use candor_diagnostics::meant_or;
 
 use super::edit::{edit, hex};
 use super::extension::{self, Files, RuleContext};
@@ -87,10 +87,7 @@ impl RuleReader<'_> {
             );
         }
         let names = || buses.iter().map(|bus| bus.name.as_str());
-        match did_you_mean(name, names()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => "add it to [bus]".to_string(),
-        }
+        meant_or(name, names(), || "add it to [bus]".to_string())
     }
 
     /// What matches, and what does not although it would.

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt::Write as _;
+use core::fmt::{Display, Write as _};
 
 use candor_config::{quoted, quoted_key};
 use candor_time::Nanos;
@@ -49,9 +49,16 @@ pub fn write(table: &Table) -> String {
     out
 }
 
-fn push(out: &mut String, text: core::fmt::Arguments<'_>) {
+pub(crate) fn push(out: &mut String, text: core::fmt::Arguments<'_>) {
     // Writing to a string does not fail.
     let _ = out.write_fmt(text);
+}
+
+/// Adds a key that has a value.
+fn set(out: &mut String, key: &str, value: Option<impl Display>) {
+    if let Some(value) = value {
+        push(out, format_args!("{key} = {value}\n"));
+    }
 }
 
 fn write_rule(out: &mut String, table: &Table, rule: &Rule) {
@@ -74,21 +81,11 @@ fn write_rule(out: &mut String, table: &Table, rule: &Rule) {
     }
     write_extension(out, rule);
     write_edit(out, rule);
-    for (key, value) in [
-        ("echo", rule.echo),
-        ("keep_timestamp", rule.keep_timestamp),
-        ("allow_return", rule.allow_return),
-    ] {
-        if value {
-            push(out, format_args!("{key} = true\n"));
-        }
-    }
-    if let Some(hops) = rule.limit_hops {
-        push(out, format_args!("limit_hops = {hops}\n"));
-    }
-    if rule.uid != 0 {
-        push(out, format_args!("uid = 0x{:X}\n", rule.uid));
-    }
+    set(out, "echo", rule.echo.then_some(true));
+    set(out, "keep_timestamp", rule.keep_timestamp.then_some(true));
+    set(out, "allow_return", rule.allow_return.then_some(true));
+    set(out, "limit_hops", rule.limit_hops);
+    set(out, "uid", (rule.uid != 0).then(|| format!("0x{:X}", rule.uid)));
 }
 
 /// `key = [...]`, in several lines if it is long.
@@ -126,34 +123,23 @@ fn write_match(out: &mut String, rule: &Rule) {
 fn write_edit(out: &mut String, rule: &Rule) {
     for operator in Operator::ALL {
         let shown = show_operands(rule.edit.operands(operator), rule.gate);
-        if !shown.is_empty() {
-            push(out, format_args!("{} = {shown}\n", operator.name()));
-        }
+        set(out, operator.name(), Some(shown).filter(|shown| !shown.is_empty()));
     }
-    if let Some(crc8) = &rule.edit.crc8 {
-        push(out, format_args!("crc8 = {}\n", show_crc8(crc8)));
-    }
-    if let Some(checksum) = &rule.edit.xor_checksum {
-        push(out, format_args!("xor_checksum = {}\n", show_xor_checksum(checksum)));
-    }
+    set(out, "crc8", rule.edit.crc8.as_ref().map(show_crc8));
+    set(out, "xor_checksum", rule.edit.xor_checksum.as_ref().map(show_xor_checksum));
 }
 
 /// The operands of an operator as a table; nothing if there are none.
 fn show_operands(operands: &Operands, gate: Gate) -> String {
-    let mut fields = Vec::new();
-    if let Some(word) = operands.can_id {
-        fields.push(format!("id = {}", quoted(&show_word(word))));
-    }
-    if let Some(len) = operands.len {
-        fields.push(format!("length = {len}"));
-    }
-    if let (Some(flags), true) = (operands.flags, gate != Gate::Classical) {
-        fields.push(format!("flags = {}", show_flags(flags)));
-    }
-    if let Some(data) = &operands.data {
-        let bytes = data.get(..data_size(gate)).unwrap_or(&[]);
-        fields.push(format!("data = {}", quoted(&show_bytes(bytes, " "))));
-    }
+    let flags = operands.flags.filter(|_| gate != Gate::Classical);
+    let data = operands.data.as_ref().map(|data| data.get(..data_size(gate)).unwrap_or(&[]));
+    let fields = [
+        operands.can_id.map(|word| format!("id = {}", quoted(&show_word(word)))),
+        operands.len.map(|len| format!("length = {len}")),
+        flags.map(|flags| format!("flags = {}", show_flags(flags))),
+        data.map(|bytes| format!("data = {}", quoted(&show_bytes(bytes, " ")))),
+    ];
+    let fields: Vec<_> = fields.into_iter().flatten().collect();
     if fields.is_empty() { String::new() } else { format!("{{ {} }}", fields.join(", ")) }
 }
 
@@ -184,9 +170,7 @@ fn write_extension(out: &mut String, rule: &Rule) {
     }
     let pace = &extension.pace;
     write_rate(out, pace);
-    if pace.every > 1 {
-        push(out, format_args!("every = {}\n", pace.every));
-    }
+    set(out, "every", (pace.every > 1).then_some(pace.every));
     if let Some(on_change) = &pace.on_change {
         let size = data_size(rule.gate);
         let mask = on_change.mask.get(..size).unwrap_or_default();
@@ -194,23 +178,13 @@ fn write_extension(out: &mut String, rule: &Rule) {
             true => "true".to_string(),
             false => quoted(&show_bytes(mask, " ")),
         };
-        push(out, format_args!("on_change = {shown}\n"));
-        if on_change.at_least_every_ns != 0 {
-            push(out, format_args!("at_least_every = {}\n", nanos(on_change.at_least_every_ns)));
-        }
+        set(out, "on_change", Some(shown));
+        set(out, "at_least_every", nanos(on_change.at_least_every_ns));
     }
-    if pace.per == Per::Rule {
-        out.push_str("per = \"rule\"\n");
-    }
-    if pace.ids != DEFAULT_IDS {
-        push(out, format_args!("ids = {}\n", pace.ids));
-    }
-    if extension.deadline_ns != 0 {
-        push(out, format_args!("deadline = {}\n", nanos(extension.deadline_ns)));
-    }
-    if let Some(conversion) = extension.convert {
-        push(out, format_args!("convert = {}\n", quoted(conversion.name())));
-    }
+    set(out, "per", (pace.per == Per::Rule).then_some("\"rule\""));
+    set(out, "ids", (pace.ids != DEFAULT_IDS).then_some(pace.ids));
+    set(out, "deadline", nanos(extension.deadline_ns));
+    set(out, "convert", extension.convert.map(|conversion| quoted(conversion.name())));
     if !extension.actions.is_empty() {
         out.push_str("edit = [\n");
         for action in &extension.actions {
@@ -220,8 +194,9 @@ fn write_extension(out: &mut String, rule: &Rule) {
     }
 }
 
-fn nanos(ns: u64) -> String {
-    quoted(&Nanos::from_nanos(ns).to_string())
+/// A duration, unless it is zero.
+fn nanos(ns: u64) -> Option<String> {
+    (ns != 0).then(|| quoted(&Nanos::from_nanos(ns).to_string()))
 }
 
 /// The interval and the tolerance of a rate, in the keys that say it shortest.
@@ -242,12 +217,12 @@ fn write_rate(out: &mut String, pace: &Pace) {
             return;
         }
     }
-    push(out, format_args!("min_interval = {}\n", nanos(interval)));
+    set(out, "min_interval", nanos(interval));
     let burst = (tolerance / interval).saturating_add(1);
     if burst > MOST_BURST.into() || !tolerance.is_multiple_of(interval) {
-        push(out, format_args!("tolerance = {}\n", nanos(tolerance)));
-    } else if burst > 1 {
-        push(out, format_args!("burst = {burst}\n"));
+        set(out, "tolerance", nanos(tolerance));
+    } else {
+        set(out, "burst", (burst > 1).then_some(burst));
     }
 }
 
@@ -313,20 +288,14 @@ fn show_action(action: &Action, gate: Gate) -> String {
 
 fn show_signal(signal: &Signal) -> String {
     let Signal { from, of_received, factor, addend, clamp, to, .. } = signal;
-    let mut parts = Vec::from([format!("from = {{ {} }}", show_place(from))]);
-    if *of_received {
-        parts.push(format!("into = {{ {} }}", show_place(to)));
-    }
-    if *factor != 1.0 {
-        parts.push(format!("scale = {factor:?}"));
-    }
-    if *addend != 0.0 {
-        parts.push(format!("offset = {addend:?}"));
-    }
-    if let Some((least, most)) = clamp {
-        parts.push(format!("clamp = [{least:?}, {most:?}]"));
-    }
-    parts.join(", ")
+    let parts = [
+        Some(format!("from = {{ {} }}", show_place(from))),
+        of_received.then(|| format!("into = {{ {} }}", show_place(to))),
+        (*factor != 1.0).then(|| format!("scale = {factor:?}")),
+        (*addend != 0.0).then(|| format!("offset = {addend:?}")),
+        clamp.map(|(least, most)| format!("clamp = [{least:?}, {most:?}]")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn show_place(place: &Place) -> String {

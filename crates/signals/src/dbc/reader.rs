@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use candor_diagnostics::{Findings, Origin, Source, did_you_mean};
+use candor_diagnostics::{Findings, Origin, Source, meant_or};
 use candor_time::Nanos;
 
 use super::multiplex::{DraftSignal, warn};
@@ -96,10 +96,9 @@ impl<'a> Reader<'a> {
         let Some(&index) = self.signals.get(&(message, name.text.to_owned())) else {
             let draft = self.drafts.get(message)?;
             let known = draft.signals.iter().map(|it| it.signal.name.as_str());
-            let hint = match did_you_mean(name.text, known) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => "remove this statement, or correct the name".to_owned(),
-            };
+            let hint = meant_or(name.text, known, || {
+                "remove this statement, or correct the name".to_owned()
+            });
             self.warn(
                 &self.origin(&name),
                 format!("`{}` has no signal `{}`", draft.message.name, name.text),

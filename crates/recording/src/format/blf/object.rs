@@ -155,8 +155,7 @@ impl Object {
             return Ok(Found::Other);
         }
         let unit_ns = if Order::Little.u32(bytes, 16) == TEN_MICROS { 10_000 } else { 1 };
-        let since = bytes.get(24..).and_then(|rest| rest.first_chunk()).copied();
-        let since = u64::from_le_bytes(since.unwrap_or_default());
+        let since = Order::Little.u64(bytes, 24);
         let since_ns = since.checked_mul(unit_ns).ok_or(Reason::Text(LATE))?;
         let body = bytes.get(usize::from(self.header_len)..).unwrap_or_default();
         let least = match self.kind {

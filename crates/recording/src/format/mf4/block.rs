@@ -3,6 +3,7 @@
 use std::io::{Read, Seek, SeekFrom};
 
 use crate::decode::{Reason, Source};
+use crate::format::order::Order::Little;
 
 /// No block that has to be in memory as a whole is longer.
 pub(super) const MAX_BLOCK_LEN: u64 = 16 << 20;
@@ -117,7 +118,7 @@ impl Blocks {
         }
         let mut header = [0; HEADER_LEN as usize];
         self.read(at, &mut header)?;
-        let [len, count] = [u64_at(&header, 8), u64_at(&header, 16)];
+        let [len, count] = [Little.u64(&header, 8), Little.u64(&header, 16)];
         let [b'#', b'#', first, second, ..] = header else {
             return Err((at, Reason::Text("no block begins here; the file is damaged")));
         };
@@ -125,7 +126,7 @@ impl Blocks {
             return Err((at, Reason::Number("a block has ", count, DAMAGED)));
         }
         let links = self.bytes(at + HEADER_LEN, count * 8)?;
-        let links = links.chunks_exact(8).map(|link| u64_at(link, 0)).collect();
+        let links = links.chunks_exact(8).map(|link| Little.u64(link, 0)).collect();
         let data_at = at + HEADER_LEN + count * 8;
         let data_len = len.saturating_sub(data_at - at);
         Ok(Block { id: [first, second], links, data_at, data_len })
@@ -161,19 +162,4 @@ impl Blocks {
         self.inflated = held;
         Ok(())
     }
-}
-
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let eight = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied();
-    u64::from_le_bytes(eight.unwrap_or_default())
-}
-
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let four = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied();
-    u32::from_le_bytes(four.unwrap_or_default())
-}
-
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    let two = bytes.get(at..).and_then(|rest| rest.first_chunk()).copied();
-    u16::from_le_bytes(two.unwrap_or_default())
 }

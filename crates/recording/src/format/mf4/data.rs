@@ -4,8 +4,9 @@ use std::io::Read;
 
 use flate2::read::ZlibDecoder;
 
-use super::block::{Blocks, Fault, MAX_BLOCK_LEN, u32_at, u64_at};
+use super::block::{Blocks, Fault, MAX_BLOCK_LEN};
 use crate::decode::Reason;
+use crate::format::order::Order::Little;
 
 /// How much of a block is read at once that need not be in memory as a whole.
 const PIECE_LEN: u64 = 64 << 10;
@@ -139,8 +140,8 @@ impl Stream {
 fn inflate(blocks: &mut Blocks, at: u64, data_at: u64) -> Result<Vec<u8>, Fault> {
     let mut head = [0; 24];
     blocks.read(data_at, &mut head)?;
-    let (kind, columns) = (head[2], u32_at(&head, 4) as usize);
-    let (len, packed_len) = (u64_at(&head, 8), u64_at(&head, 16));
+    let (kind, columns) = (head[2], Little.u32(&head, 4) as usize);
+    let (len, packed_len) = (Little.u64(&head, 8), Little.u64(&head, 16));
     if len > MAX_BLOCK_LEN {
         return Err((
             at,

@@ -1,6 +1,7 @@
 //! Fields of a record: where a channel has its bits, and what they mean.
 
-use super::block::{Block, Blocks, Fault, u16_at, u32_at, u64_at};
+use super::block::{Block, Blocks, Fault};
+use crate::format::order::Order::Little;
 
 /// How many pairs of a conversion table are read.
 const MAX_PAIRS: u64 = 64;
@@ -43,9 +44,9 @@ impl Field {
         let data: [u8; 16] = blocks.data(channel)?;
         let is_virtual = matches!(data[0], VIRTUAL_MASTER | VIRTUAL);
         let mut field = Self {
-            byte: u32_at(&data, 4) as usize,
+            byte: Little.u32(&data, 4) as usize,
             bit: u32::from(data[3]).min(7),
-            bits: if is_virtual { 0 } else { u32_at(&data, 8) },
+            bits: if is_virtual { 0 } else { Little.u32(&data, 8) },
             data_type: data[2],
             conversion: Conversion::None,
             elsewhere: (data[0] == VARIABLE_LENGTH).then(|| channel.link(5)),
@@ -138,10 +139,10 @@ fn conversion(blocks: &mut Blocks, at: u64, is_virtual: bool) -> Result<Conversi
     }
     let block = blocks.block_of(at, b"CC")?;
     let head: [u8; 24] = blocks.data(&block)?;
-    let count = u64::from(u16_at(&head, 6)).min(2 * MAX_PAIRS);
+    let count = u64::from(Little.u16(&head, 6)).min(2 * MAX_PAIRS);
     let values = blocks.bytes(block.data_at + 24, count * 8)?;
     let values: Vec<_> =
-        values.chunks_exact(8).map(|bytes| f64::from_bits(u64_at(bytes, 0))).collect();
+        values.chunks_exact(8).map(|bytes| f64::from_bits(Little.u64(bytes, 0))).collect();
     Ok(match (head[0], &values[..]) {
         (1, &[offset, _]) if is_virtual => Conversion::Constant(offset),
         (1, &[offset, factor]) => Conversion::Linear(offset, factor),

@@ -1,8 +1,9 @@
 //! Channel groups: what their records are, and the frame in one.
 
-use super::block::{Block, Blocks, Fault, u16_at, u32_at, u64_at};
+use super::block::{Block, Blocks, Fault};
 use super::field::Field;
 use crate::decode::Reason;
+use crate::format::order::Order::Little;
 use crate::format::{classical, error_report};
 use crate::record::Direction;
 use candor_wire::can::Frame;
@@ -80,11 +81,11 @@ impl Group {
         let head: [u8; 32] = blocks.data(block)?;
         let mut group = Self {
             at,
-            record_id: u64_at(&head, 0),
-            unread: u64_at(&head, 8),
-            has_values: u16_at(&head, 16) & VARIABLE_LENGTH != 0,
+            record_id: Little.u64(&head, 0),
+            unread: Little.u64(&head, 8),
+            has_values: Little.u16(&head, 16) & VARIABLE_LENGTH != 0,
             // Its bits of invalidation come behind the data.
-            record_len: (u32_at(&head, 24) as usize).saturating_add(u32_at(&head, 28) as usize),
+            record_len: (Little.u32(&head, 24) as usize).saturating_add(Little.u32(&head, 28) as usize),
             ..Self::default()
         };
         if !group.has_values {

@@ -71,7 +71,7 @@ impl File {
 
     /// Puts a data group before the others.
     fn data_group(&mut self, groups: u64, id_len: u8, data: u64) {
-        let others = block::u64_at(&self.0, 64 + 24);
+        let others = Little.u64(&self.0, 64 + 24);
         let at = self.block(b"DG", &[others, groups, data, 0], &[id_len, 0, 0, 0, 0, 0, 0, 0]);
         self.link(64, 0, at);
     }
@@ -285,7 +285,7 @@ fn data_of_variable_length_are_found() {
         bytes.extend_from_slice(second);
     }
     file.data_group(group, 1, 0);
-    let group = block::u64_at(&file.0, 64 + 24);
+    let group = Little.u64(&file.0, 64 + 24);
     // The last block has no length, and its last record is cut.
     bytes.extend_from_slice(&[1, 0]);
     let data = file.block(b"DT", &[], &bytes);
@@ -299,7 +299,7 @@ fn data_of_variable_length_are_found() {
 #[test]
 fn what_is_damaged_is_told_with_its_place() {
     let whole = sorted(|file, bytes| file.block(b"DT", &[], &bytes));
-    let data = block::u64_at(&whole.0, block::u64_at(&whole.0, 88) as usize + 24 + 16) as usize;
+    let data = Little.u64(&whole.0, Little.u64(&whole.0, 88) as usize + 24 + 16) as usize;
     // An illegal identifier costs its frame.
     let mut bytes = whole.0.clone();
     bytes[data + 24 + 9] = 0x2F;
@@ -339,7 +339,7 @@ fn a_block_that_the_file_does_not_hold_is_told() {
     let mut file = File::new(b"MDF     ");
     let group = file.group("CAN_DataFrame", 0, 24, DATA, 0);
     file.data_group(group, 0, 0);
-    let group = block::u64_at(&file.0, 64 + 24);
+    let group = Little.u64(&file.0, 64 + 24);
     let data = file.block(b"DT", &[], &records().concat());
     file.link(group, 2, data);
     // As if the file had two records more, which it ends in front of.
@@ -401,10 +401,10 @@ fn groups_whose_frames_would_be_others_are_refused() {
     assert!(with(&channels).read().messages[0].contains("behind the end of its records"));
     // The first channel of the frame leads to a text.
     let mut file = with(DATA);
-    let group = block::u64_at(&file.0, block::u64_at(&file.0, 88) as usize + 24 + 8);
-    let time = block::u64_at(&file.0, group as usize + 24 + 8);
-    let frame = block::u64_at(&file.0, time as usize + 24);
-    let name = block::u64_at(&file.0, frame as usize + 24 + 16);
+    let group = Little.u64(&file.0, Little.u64(&file.0, 88) as usize + 24 + 8);
+    let time = Little.u64(&file.0, group as usize + 24 + 8);
+    let frame = Little.u64(&file.0, time as usize + 24);
+    let name = Little.u64(&file.0, frame as usize + 24 + 16);
     file.link(frame, 1, name);
     assert!(file.read().messages[0].contains("a block of another kind"), "{:?}", file.read());
 }

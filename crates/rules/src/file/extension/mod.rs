@@ -75,10 +75,3 @@ fn length_of(message: &DbcMessage) -> u8 {
         None => u8::try_from(message.length).unwrap_or(u8::MAX),
     }
 }
-
-fn word_of(message: &DbcMessage) -> u32 {
-    match message.id {
-        Id::Standard(id) => u32::from(id.as_raw()),
-        Id::Extended(id) => id.as_raw() | EFF_FLAG,
-    }
-}

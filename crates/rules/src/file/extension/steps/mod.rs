@@ -9,7 +9,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 use candor_config::{Data, Section, Value};
-use candor_diagnostics::{Findings, did_you_mean};
+use candor_diagnostics::{Findings, meant_or};
 use candor_signals::Message as DbcMessage;
 
 use crate::file::edit::{array, crc8, data_size, id_word, operands, xor_checksum};
@@ -108,10 +108,9 @@ impl StepReader<'_> {
             let entries = step.table().entries();
             let (message, hint) = match (&keys[..], entries.first()) {
                 ([], Some(entry)) => {
-                    let hint = match did_you_mean(&entry.key, STEPS) {
-                        Some(meant) => format!("did you mean `{meant}`?"),
-                        None => format!("the steps are `{}`", STEPS.join("`, `")),
-                    };
+                    let hint = meant_or(&entry.key, STEPS, || {
+                        format!("the steps are `{}`", STEPS.join("`, `"))
+                    });
                     (format!("`{}` is not a step", entry.key), hint)
                 }
                 ([], None) => {

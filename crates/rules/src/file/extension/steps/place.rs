@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use candor_config::{Data, Section, Value};
 use candor_signals::{Message as DbcMessage, Scaling, Signal as DbcSignal, ValueType};
-use candor_wire::can::frame::fd_dlc;
+use candor_wire::can::frame::{self, fd_dlc};
 use candor_wire::can::{ByteOrder, Field};
 
 use crate::file::edit::{data_size, id_word};
@@ -17,7 +17,7 @@ use candor_engine::extension::Conversion;
 use candor_engine::extension::action::{Action, Message, Place};
 
 use super::{Layout, StepReader, finite};
-use crate::file::extension::{RuleContext, length_of, word_of};
+use crate::file::extension::{RuleContext, length_of};
 
 /// Where a signal is: in the frame that was received, or in the one that is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -243,7 +243,7 @@ impl StepReader<'_> {
                         self.layout = Layout::Message(Box::new(message.clone()));
                         Message {
                             name: message.name.clone(),
-                            can_id: word_of(message),
+                            can_id: frame::id_word(message.id),
                             len: length_of(message),
                         }
                     }
