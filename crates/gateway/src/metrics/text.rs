@@ -8,137 +8,90 @@ use candor_causes::ending;
 use crate::Snapshot;
 use crate::snapshot::{LATENCY, LatencySnapshot, PortSnapshot, RuleSnapshot};
 
-/// A metric of ports: name, kind, what it means, value.
-type PortMetric = (&'static str, Kind, &'static str, fn(&PortSnapshot) -> u64);
+/// A metric of ports: name, what it means, value.
+type PortMetric = (&'static str, &'static str, fn(&PortSnapshot) -> u64);
 
 /// In the order in which they are written.
 const PORT_METRICS: [PortMetric; 24] = [
-    ("up", Kind::Gauge, "Whether the port works.", |port| u64::from(port.trouble.is_none())),
-    ("received_frames_total", Kind::Counter, "Frames received.", |port| port.received),
+    ("up", "Whether the port works.", |port| u64::from(port.trouble.is_none())),
+    ("received_frames_total", "Frames received.", |port| port.received),
     (
         "routed_frames_total",
-        Kind::Counter,
         "Frames received that a rule matched: received = routed + not routed + refused.",
         PortSnapshot::routed,
     ),
-    (
-        "not_routed_frames_total",
-        Kind::Counter,
-        "Frames received that no rule matched.",
-        PortSnapshot::not_routed,
-    ),
+    ("not_routed_frames_total", "Frames received that no rule matched.", PortSnapshot::not_routed),
     (
         "refused_frames_total",
-        Kind::Counter,
         "Frames received that no rule matched, with default = \"refuse\".",
         PortSnapshot::refused,
     ),
     (
         "refuses_unmatched",
-        Kind::Gauge,
         "Whether frames that no rule matches are refused (default = \"refuse\").",
         |port| u64::from(port.refuses_unmatched),
     ),
-    ("error_reports_total", Kind::Counter, "Error reports from the controller.", |port| {
-        port.error_reports
-    }),
+    ("error_reports_total", "Error reports from the controller.", |port| port.error_reports),
     (
         "malformed_frames_total",
-        Kind::Counter,
         "Frames refused because they or their datagram were malformed.",
         |port| port.malformed_frames,
     ),
     (
         "overflow_frames_total",
-        Kind::Counter,
         "Frames that the kernel dropped before they could be received.",
         |port| port.overflow_frames,
     ),
-    ("received_datagrams_total", Kind::Counter, "Datagrams received and accepted.", |port| {
+    ("received_datagrams_total", "Datagrams received and accepted.", |port| {
         port.received_datagrams
     }),
     (
         "malformed_datagrams_total",
-        Kind::Counter,
         "Datagrams received that do not have the expected format.",
         |port| port.malformed_datagrams,
     ),
     (
         "overflow_datagrams_total",
-        Kind::Counter,
         "Datagrams that the kernel dropped before they could be received.",
         |port| port.overflow_datagrams,
     ),
     (
         "missing_datagrams_total",
-        Kind::Counter,
         "Datagrams that never arrived, by their sequence numbers, modulo 256 for each gap.",
         |port| port.missing_datagrams,
     ),
-    (
-        "out_of_order_datagrams_total",
-        Kind::Counter,
-        "Datagrams that arrived late or twice.",
-        |port| port.out_of_order_datagrams,
-    ),
+    ("out_of_order_datagrams_total", "Datagrams that arrived late or twice.", |port| {
+        port.out_of_order_datagrams
+    }),
     (
         "foreign_total",
-        Kind::Counter,
         "Datagrams or connections refused: not from the peer, or without a greeting.",
         |port| port.foreign,
     ),
     (
         "looping_frames_total",
-        Kind::Counter,
         "Frames received again and again: several gateways may forward them in a loop.",
         |port| port.looping,
     ),
-    (
-        "transmitted_frames_total",
-        Kind::Counter,
-        "Frames accepted by the port for transmission.",
-        |port| port.transmitted,
-    ),
-    ("transmitted_datagrams_total", Kind::Counter, "Datagrams sent.", |port| {
-        port.transmitted_datagrams
+    ("transmitted_frames_total", "Frames accepted by the port for transmission.", |port| {
+        port.transmitted
     }),
-    ("full_total", Kind::Counter, "Times the port had no room for a frame.", |port| port.full),
+    ("transmitted_datagrams_total", "Datagrams sent.", |port| port.transmitted_datagrams),
+    ("full_total", "Times the port had no room for a frame.", |port| port.full),
     (
         "lost_frames_total",
-        Kind::Counter,
         "Frames that the port accepted and then lost: its peer disconnected, or its disk is full.",
         |port| port.lost,
     ),
-    ("queue_frames", Kind::Gauge, "Frames waiting in the egress queue.", |port| port.queued),
+    ("queue_frames", "Frames waiting in the egress queue.", |port| port.queued),
     (
         "queue_most_frames",
-        Kind::Gauge,
-        "The highest number of frames that ever waited in the \
-                                        egress queue.",
+        "The highest number of frames that ever waited in the egress queue.",
         |port| port.most_queued,
     ),
-    ("queue_depth_frames", Kind::Gauge, "The capacity of the egress queue in frames.", |port| {
-        port.queue_depth
-    }),
-    ("reopened_total", Kind::Counter, "Times the port was reopened.", |port| port.reopened),
+    ("queue_depth_frames", "The capacity of the egress queue in frames.", |port| port.queue_depth),
+    ("reopened_total", "Times the port was reopened.", |port| port.reopened),
 ];
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Counter,
-    Gauge,
-    Summary,
-}
-
-impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Summary => "summary",
-        }
-    }
-}
 
 /// The snapshot as a page of metrics.
 #[must_use]
@@ -152,37 +105,25 @@ pub fn text(snapshot: &Snapshot) -> String {
 }
 
 fn process(page: &mut Page, snapshot: &Snapshot) {
-    page.head("candor_up", Kind::Gauge, "1 while the gateway runs.");
-    page.line("candor_up", &[], 1);
-    page.head("candor_info", Kind::Gauge, "The rule file and the version of candor.");
+    page.only("candor_up", "1 while the gateway runs.", 1);
+    let name = "candor_info";
+    page.head(name, "The rule file and the version of candor.");
     let version = env!("CARGO_PKG_VERSION");
-    page.line("candor_info", &[("file", &snapshot.file), ("version", version)], 1);
-    page.head("candor_uptime_seconds", Kind::Gauge, "Time since the gateway started.");
-    page.line("candor_uptime_seconds", &[], seconds(snapshot.uptime_ns));
-    page.head(
-        "candor_rules_generation",
-        Kind::Gauge,
-        "Times the rules were changed since the start.",
-    );
-    page.line("candor_rules_generation", &[], snapshot.generation);
-    page.head(
-        "candor_rules_rejected",
-        Kind::Gauge,
-        "Whether the rules on disk have errors, so that older ones are in use.",
-    );
-    page.line("candor_rules_rejected", &[], u64::from(snapshot.rejected.is_some()));
-    page.head(
-        "candor_messages_dropped_total",
-        Kind::Counter,
-        "Messages that standard error did not take.",
-    );
-    page.line("candor_messages_dropped_total", &[], snapshot.messages_dropped);
+    page.line(name, &[("file", &snapshot.file), ("version", version)], 1);
+    let help = "Time since the gateway started.";
+    page.only("candor_uptime_seconds", help, seconds(snapshot.uptime_ns));
+    let help = "Times the rules were changed since the start.";
+    page.only("candor_rules_generation", help, snapshot.generation);
+    let help = "Whether the rules on disk have errors, so that older ones are in use.";
+    page.only("candor_rules_rejected", help, u64::from(snapshot.rejected.is_some()));
+    let help = "Messages that standard error did not take.";
+    page.only("candor_messages_dropped_total", help, snapshot.messages_dropped);
 }
 
 fn ports(page: &mut Page, ports: &[PortSnapshot]) {
-    for (name, kind, help, value) in PORT_METRICS {
+    for (name, help, value) in PORT_METRICS {
         let name = format!("candor_port_{name}");
-        page.head(&name, kind, help);
+        page.head(&name, help);
         for port in ports {
             page.line(&name, &[("bus", &port.bus), ("port", &port.port)], value(port));
         }
@@ -217,11 +158,7 @@ fn rules(page: &mut Page, rules: &[RuleSnapshot]) {
         [("rule", &rule.rule), ("from", &rule.from), ("to", &rule.to)]
     }
     let name = "candor_rule_copies_total";
-    page.head(
-        name,
-        Kind::Counter,
-        "Copies of frames by outcome: handled, refused or lost, with the cause.",
-    );
+    page.head(name, "Copies of frames by outcome: handled, refused or lost, with the cause.");
     for rule in &rules {
         let [name_of, from, to] = labels(rule);
         let handled = [name_of, from, to, ("outcome", "handled"), ("cause", "")];
@@ -233,12 +170,12 @@ fn rules(page: &mut Page, rules: &[RuleSnapshot]) {
         }
     }
     let name = "candor_rule_pending_copies";
-    page.head(name, Kind::Gauge, "Copies waiting for their destination.");
+    page.head(name, "Copies waiting for their destination.");
     for rule in &rules {
         page.line(name, &labels(rule), rule.pending);
     }
     let name = "candor_rule_in_use";
-    page.head(name, Kind::Gauge, "Whether the rule is in use; 0 after it was removed.");
+    page.head(name, "Whether the rule is in use; 0 after it was removed.");
     for rule in &rules {
         page.line(name, &labels(rule), u64::from(rule.in_use));
     }
@@ -254,7 +191,7 @@ fn latencies(page: &mut Page, latencies: &[LatencySnapshot]) {
         LATENCY.key(),
         LATENCY.formula()
     );
-    page.head(name, Kind::Summary, &help);
+    page.head_of("summary", name, &help);
     for latency in latencies {
         let [from, to] = labels(latency);
         for (quantile, ns) in
@@ -267,12 +204,12 @@ fn latencies(page: &mut Page, latencies: &[LatencySnapshot]) {
         page.line("candor_latency_seconds_count", &[from, to], latency.count);
     }
     let name = "candor_latency_max_seconds";
-    page.head(name, Kind::Gauge, "The highest latency of a frame from port to port.");
+    page.head(name, "The highest latency of a frame from port to port.");
     for latency in latencies {
         page.line(name, &labels(latency), seconds(latency.max_ns));
     }
     let name = "candor_latency_unusable_total";
-    page.head(name, Kind::Counter, "Frames without a usable time stamp.");
+    page.head(name, "Frames without a usable time stamp.");
     for latency in latencies {
         page.line(name, &labels(latency), latency.unusable);
     }
@@ -289,8 +226,20 @@ struct Page {
 }
 
 impl Page {
-    fn head(&mut self, name: &str, kind: Kind, help: &str) {
-        let _ = writeln!(self.out, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
+    /// The head of a counter, whose name ends in `_total`, or of a gauge.
+    fn head(&mut self, name: &str, help: &str) {
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+        self.head_of(kind, name, help);
+    }
+
+    fn head_of(&mut self, kind: &str, name: &str, help: &str) {
+        let _ = writeln!(self.out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    /// A counter or a gauge without labels.
+    fn only(&mut self, name: &str, help: &str, value: impl Display) {
+        self.head(name, help);
+        self.line(name, &[], value);
     }
 
     fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
