@@ -101,47 +101,36 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
         None => Peer::new(listen, None),
     };
     let to = peer.address();
-    let sender = match wanted.transmitter {
-        true => {
-            // At a port that no other socket has, so that what comes back can be recognised.
-            let socket = udp::bind(udp::any(to.ip())).map_err(fail)?;
-            socket
-                .set_broadcast(true)
-                .map_err(|error| Error::new(&*name, format!("cannot broadcast: {error}")))?;
-            Some(Arc::new(socket))
-        }
-        false => None,
-    };
+    let mut sender = None;
+    if wanted.transmitter {
+        // At a port that no other socket has, so that what comes back can be recognised.
+        let socket = udp::bind(udp::any(to.ip())).map_err(fail)?;
+        datagrams::allow_broadcast(&name, &socket)?;
+        sender = Some(Arc::new(socket));
+    }
     let outlet = sender.clone().map(|socket| Outlet::new(socket, peer));
-    let mut endpoint = None;
-    let receiver = match wanted.receiver {
-        true => {
-            let socket = match estate.take(crate::datagrams::is_at(listen)) {
-                Some(socket) => socket,
-                None => {
-                    let socket = match is_shared(listen, to).map_err(fail)? {
-                        true => udp::bind_shared(listen),
-                        false => udp::bind(listen),
-                    };
-                    Arc::new(socket.map_err(fail)?)
-                }
-            };
-            endpoint = Some(Endpoint::new(Arc::clone(&socket)));
-            let reads = Unpacker { interface, has_sender_stamps };
-            let own = Own::new(sender.as_deref());
-            Some(Inlet::open(address, socket, reads, own, wanted)?.beside(outlet.as_ref()))
-        }
-        false => None,
-    };
+    let is_fd = version == Version::V2;
+    let mut port = Port::new(Capabilities { fd: is_fd, ..datagrams::CAPABILITIES });
+    if wanted.receiver {
+        let socket = match estate.take(datagrams::is_at(listen)) {
+            Some(socket) => socket,
+            None => {
+                let socket = match is_shared(listen, to).map_err(fail)? {
+                    true => udp::bind_shared(listen),
+                    false => udp::bind(listen),
+                };
+                Arc::new(socket.map_err(fail)?)
+            }
+        };
+        port.endpoint = Some(Endpoint::new(Arc::clone(&socket)));
+        let reads = Unpacker { interface, has_sender_stamps };
+        let own = Own::new(sender.as_deref());
+        let inlet = Inlet::open(address, socket, reads, own, wanted)?;
+        port.receiver = Some(Box::new(inlet.beside(outlet.as_ref())));
+    }
     let packer = Packer { version, interface: interface.unwrap_or(0) };
-    let transmitter = outlet.map(|outlet| Single::new(outlet, packer));
-    Ok(Port {
-        capabilities: Capabilities { fd: version == Version::V2, ..datagrams::CAPABILITIES },
-        receiver: receiver.map(|receiver| Box::new(receiver) as _),
-        transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
-        endpoint,
-        control: None,
-    })
+    port.transmitter = outlet.map(|outlet| Box::new(Single::new(outlet, packer)) as _);
+    Ok(port)
 }
 
 /// Whether other programs may receive at the same address: only where all of them get what is sent to

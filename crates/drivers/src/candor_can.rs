@@ -102,8 +102,17 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     if wanted.own_frames {
         device.set_options(device::RECEIVE_OWN).map_err(fail)?;
     }
-    let receiver = match wanted.receiver {
-        true => Some(Box::new(Reads {
+    let mut port = Port::new(Capabilities {
+        remote: true,
+        error_reports: true,
+        own_frames: true,
+        stamps: true,
+        ordered: true,
+        message: Message::Frame,
+        ..Capabilities::default()
+    });
+    if wanted.receiver {
+        port.receiver = Some(Box::new(Reads {
             name: name.clone().into(),
             device: Arc::clone(&device),
             errors,
@@ -111,25 +120,14 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
             stamps: wanted.stamps,
             counters: Arc::default(),
             wait: Wait::new(&name, wanted)?,
-        }) as Box<dyn Receiver>),
-        false => None,
-    };
-    let writes = Writes { device: Arc::clone(&device), counters: Arc::default() };
-    Ok(Port {
-        capabilities: Capabilities {
-            remote: true,
-            error_reports: true,
-            own_frames: true,
-            stamps: true,
-            ordered: true,
-            message: Message::Frame,
-            ..Capabilities::default()
-        },
-        receiver,
-        transmitter: wanted.transmitter.then(|| Box::new(writes) as Box<dyn Transmitter>),
-        endpoint: None,
-        control: Some(Arc::new(Asks { name: name.as_str().into(), device })),
-    })
+        }));
+    }
+    if wanted.transmitter {
+        let device = Arc::clone(&device);
+        port.transmitter = Some(Box::new(Writes { device, counters: Arc::default() }));
+    }
+    port.control = Some(Arc::new(Asks { name: name.into(), device }));
+    Ok(port)
 }
 
 /// The device of an open port fails.

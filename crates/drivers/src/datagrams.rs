@@ -146,6 +146,12 @@ pub(super) fn has_sender_stamps(address: &Address) -> Result<bool, Error> {
     }
 }
 
+/// Permits a socket to send to all of a network.
+pub(super) fn allow_broadcast(name: &str, socket: &UdpSocket) -> Result<(), Error> {
+    let allowed = socket.set_broadcast(true);
+    allowed.map_err(|error| Error::new(name, format!("cannot broadcast: {error}")))
+}
+
 /// The bytes that may wait to be received.
 pub(super) fn receive_buffer(address: &Address) -> Result<u32, Error> {
     Ok(address.parsed("buffer", "1048576")?.unwrap_or(DEFAULT_BUFFER))

@@ -99,9 +99,9 @@ fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
             .with_remedy("use two files, or only one direction"));
     }
     speed(address)?;
-    may_replace(address)?;
+    address.flag("replace")?;
     can_udp(address)?;
-    if is_loop(address)? && wanted.transmitter {
+    if address.flag("loop")? && wanted.transmitter {
         return Err(Error::new(name, "a recording that is written cannot begin again")
             .with_remedy("remove loop=true"));
     }
@@ -112,38 +112,27 @@ fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
     Ok(())
 }
 
-fn may_replace(address: &Address) -> Result<bool, Error> {
-    Ok(address.parsed("replace", "true")?.unwrap_or(false))
-}
-
 fn can_udp(address: &Address) -> Result<CanUdp, Error> {
     Ok(address.parsed("can_udp", "5000 or can_udp=none")?.unwrap_or_default())
 }
 
-fn is_loop(address: &Address) -> Result<bool, Error> {
-    Ok(address.parsed("loop", "true")?.unwrap_or(false))
-}
-
 fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     let name = address.to_string();
-    let capabilities = Capabilities {
+    let mut port = Port::new(Capabilities {
         fd: true,
         remote: true,
         error_reports: true,
-        own_frames: false,
         stamps: true,
-        hardware_stamps: false,
         ordered: true,
         reliable: true,
         message: Message::Frame,
-    };
-    let mut port =
-        Port { capabilities, receiver: None, transmitter: None, endpoint: None, control: None };
+        ..Capabilities::default()
+    });
     if wanted.receiver {
         port.receiver = Some(Box::new(Replay::open(address, wanted)?));
     } else if wanted.transmitter {
         let path = Path::new(address.place());
-        let recorder = Recorder::create(&name, path, may_replace(address)?, address)?;
+        let recorder = Recorder::create(&name, path, address.flag("replace")?, address)?;
         port.transmitter = Some(Box::new(recorder));
     }
     Ok(port)
@@ -226,7 +215,7 @@ enum Turn {
 impl Replay {
     fn open(address: &Address, wanted: Wanted) -> Result<Self, Error> {
         let name = address.to_string();
-        let is_loop = is_loop(address)?;
+        let is_loop = address.flag("loop")?;
         let request = Request {
             name: name.clone(),
             path: address.place().into(),

@@ -81,44 +81,34 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
         Group { address: group_address, interface: address.option("interface").map(str::to_owned) };
     let via = by_name.via().map_err(fail)?;
 
-    let sender = match wanted.transmitter {
-        true => {
-            let socket = udp::bind(udp::any(group)).map_err(fail)?;
-            udp::set_multicast(&socket, group, via, hop_limit).map_err(fail)?;
-            Some(Arc::new(socket))
-        }
-        false => None,
-    };
+    let mut sender = None;
+    if wanted.transmitter {
+        let socket = udp::bind(udp::any(group)).map_err(fail)?;
+        udp::set_multicast(&socket, group, via, hop_limit).map_err(fail)?;
+        sender = Some(Arc::new(socket));
+    }
     let outlet = sender.clone().map(|socket| {
         let (by_name, sender) = (by_name.clone(), Arc::clone(&socket));
         let mend = move || by_name.direct(&sender, hop_limit);
         Outlet::with_mend(socket, Peer::new(group_address, None), mend)
     });
-    let mut endpoint = None;
-    let receiver = match wanted.receiver {
-        true => {
-            let socket = match estate.take(crate::datagrams::is_at(group_address)) {
-                Some(socket) => socket,
-                // At the group itself, so that nothing else comes.
-                None => Arc::new(udp::bind_shared(group_address).map_err(fail)?),
-            };
-            let mut membership = Membership::new(by_name, via).map_err(fail)?;
-            endpoint = Some(Endpoint::new(Arc::clone(&socket)));
-            let reads = Unpacker { has_sender_stamps };
-            let own = Own::new(sender.as_deref());
-            let inlet = Inlet::open(address, socket, reads, own, wanted)?;
-            Some(inlet.with_mend(move || membership.mend()).beside(outlet.as_ref()))
-        }
-        false => None,
-    };
-    let transmitter = outlet.map(|outlet| Single::new(outlet, Packer));
-    Ok(Port {
-        capabilities: Capabilities { own_frames: true, ..datagrams::CAPABILITIES },
-        receiver: receiver.map(|receiver| Box::new(receiver) as _),
-        transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
-        endpoint,
-        control: None,
-    })
+    let mut port = Port::new(Capabilities { own_frames: true, ..datagrams::CAPABILITIES });
+    if wanted.receiver {
+        let socket = match estate.take(datagrams::is_at(group_address)) {
+            Some(socket) => socket,
+            // At the group itself, so that nothing else comes.
+            None => Arc::new(udp::bind_shared(group_address).map_err(fail)?),
+        };
+        let mut membership = Membership::new(by_name, via).map_err(fail)?;
+        port.endpoint = Some(Endpoint::new(Arc::clone(&socket)));
+        let reads = Unpacker { has_sender_stamps };
+        let own = Own::new(sender.as_deref());
+        let inlet = Inlet::open(address, socket, reads, own, wanted)?;
+        let inlet = inlet.with_mend(move || membership.mend()).beside(outlet.as_ref());
+        port.receiver = Some(Box::new(inlet));
+    }
+    port.transmitter = outlet.map(|outlet| Box::new(Single::new(outlet, Packer)) as _);
+    Ok(port)
 }
 
 struct Unpacker {

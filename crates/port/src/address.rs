@@ -31,9 +31,7 @@ impl AddressError {
     pub(crate) fn new(text: &str, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { text: text.into(), reason: reason.into(), remedy: remedy.into() }
     }
-}
 
-impl AddressError {
     /// Why it is no name of a port.
     #[must_use]
     pub fn reason(&self) -> &str {
@@ -116,12 +114,17 @@ impl Address {
             AddressError::new(
                 &self.to_string(),
                 reason,
-                format!(
-                    "write for example \
-                                                                  {key}={such_as}"
-                ),
+                format!("write for example {key}={such_as}"),
             )
         })
+    }
+
+    /// Whether an option is `true`; without it, no.
+    ///
+    /// # Errors
+    /// It is neither `true` nor `false`.
+    pub fn flag(&self, key: &str) -> Result<bool, AddressError> {
+        Ok(self.parsed(key, "true")?.unwrap_or(false))
     }
 
     /// The same without options.
@@ -154,8 +157,7 @@ impl FromStr for Address {
                 return Err(AddressError::new(
                     text,
                     reason,
-                    "write options as \
-                                                            ?key=value&key=value",
+                    "write options as ?key=value&key=value",
                 ));
             };
             if options.iter().any(|(name, _)| name == key) {

@@ -98,6 +98,14 @@ pub struct Port {
     pub control: Option<Arc<dyn Control>>,
 }
 
+impl Port {
+    /// One that can do this, still without halves.
+    #[must_use]
+    pub fn new(capabilities: Capabilities) -> Self {
+        Self { capabilities, receiver: None, transmitter: None, endpoint: None, control: None }
+    }
+}
+
 /// Where a received frame comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {

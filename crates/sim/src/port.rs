@@ -145,8 +145,7 @@ where
         let receiver_counters = Arc::clone(&node_ref.receiver_counters);
         let transmitter_counters = Arc::clone(&node_ref.transmitter_counters);
         drop(state);
-        let mut port =
-            Port { capabilities, receiver: None, transmitter: None, endpoint: None, control: None };
+        let mut port = Port::new(capabilities);
         if wanted.receiver {
             port.receiver = Some(Box::new(PortReceiver {
                 shared: Arc::clone(&self.shared),

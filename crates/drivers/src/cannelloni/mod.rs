@@ -120,8 +120,3 @@ fn settings(address: &Address) -> Result<(Transport<'_>, Nanos), Error> {
             .with_remedy("use cannelloni:udp://host:20000 or cannelloni:tcp://host:20000")),
     }
 }
-
-/// The value of an option that is true or false; false if it is absent.
-fn truth(address: &Address, key: &str) -> Result<bool, Error> {
-    Ok(address.parsed(key, "true")?.unwrap_or(false))
-}

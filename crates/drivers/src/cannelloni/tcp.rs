@@ -110,26 +110,21 @@ fn listen(name: &str, end: SocketAddr) -> Result<Arc<TcpListener>, Error> {
 fn port(role: Role, flush: Nanos, wait: Wait, wanted: Wanted) -> Port {
     let shared = Shared::default();
     let mut dialer = Some(Dialer::new(role, shared.clone()));
-    let receiver = wanted.receiver.then_some(()).and_then(|()| dialer.take());
-    let receiver = receiver.map(|dialer| Inlet::new(dialer, &shared, wait, wanted));
-    let feed = wanted.transmitter.then(|| Feed::new(shared, dialer, flush));
-    Port {
-        capabilities: Capabilities {
-            fd: true,
-            remote: true,
-            error_reports: false,
-            own_frames: false,
-            stamps: false,
-            hardware_stamps: false,
-            ordered: true,
-            reliable: true,
-            message: Message::Frame,
-        },
-        receiver: receiver.map(|receiver| Box::new(receiver) as _),
-        transmitter: feed.map(|feed| Box::new(feed) as _),
-        endpoint: None,
-        control: None,
+    let mut port = Port::new(Capabilities {
+        fd: true,
+        remote: true,
+        ordered: true,
+        reliable: true,
+        message: Message::Frame,
+        ..Capabilities::default()
+    });
+    if let Some(dialer) = dialer.take_if(|_| wanted.receiver) {
+        port.receiver = Some(Box::new(Inlet::new(dialer, &shared, wait, wanted)));
     }
+    if wanted.transmitter {
+        port.transmitter = Some(Box::new(Feed::new(shared, dialer, flush)));
+    }
+    port
 }
 
 // ---- Receiving ----------------------------------------------------------------------------------

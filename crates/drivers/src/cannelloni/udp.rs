@@ -35,7 +35,8 @@ pub(super) fn check(address: &Address, place: &str) -> Result<(), Error> {
     let any = SocketAddr::from(([0, 0, 0, 0], 0));
     payload(&name, address, peer.unwrap_or(any))?;
     datagrams::receive_buffer(address)?;
-    super::truth(address, "any_peer").map(drop)
+    address.flag("any_peer")?;
+    Ok(())
 }
 
 pub(super) fn open(
@@ -50,34 +51,25 @@ pub(super) fn open(
     let mut peer = datagrams::peer(&name, place, super::PORT)?;
     let listener = listener(&name, address, peer.address())?;
     let room = payload(&name, address, peer.address())?;
-    let is_any_peer = super::truth(address, "any_peer")?;
-    let socket = match estate.take(crate::datagrams::is_at(listener)) {
+    let is_any_peer = address.flag("any_peer")?;
+    let socket = match estate.take(datagrams::is_at(listener)) {
         Some(socket) => socket,
         None => Arc::new(udp::bind(listener).map_err(fail)?),
     };
     // A peer may be a whole network.
-    socket
-        .set_broadcast(true)
-        .map_err(|error| Error::new(&*name, format!("cannot broadcast: {error}")))?;
+    datagrams::allow_broadcast(&name, &socket)?;
     let outlet = wanted.transmitter.then(|| Outlet::new(Arc::clone(&socket), peer.clone()));
-    let receiver = match wanted.receiver {
-        true => {
-            let peer = (!is_any_peer).then_some(peer);
-            let reads = Unpacker { peer, sequence: Sequence::default() };
-            let socket = Arc::clone(&socket);
-            let inlet = Inlet::open(address, socket, reads, Own::new(None), wanted)?;
-            Some(inlet.beside(outlet.as_ref()))
-        }
-        false => None,
-    };
-    let transmitter = outlet.map(|outlet| Packer::new(outlet, room, flush));
-    Ok(Port {
-        capabilities: datagrams::CAPABILITIES,
-        receiver: receiver.map(|receiver| Box::new(receiver) as _),
-        transmitter: transmitter.map(|transmitter| Box::new(transmitter) as _),
-        endpoint: Some(Endpoint::new(socket)),
-        control: None,
-    })
+    let mut port = Port::new(datagrams::CAPABILITIES);
+    if wanted.receiver {
+        let peer = (!is_any_peer).then_some(peer);
+        let reads = Unpacker { peer, sequence: Sequence::default() };
+        let socket = Arc::clone(&socket);
+        let inlet = Inlet::open(address, socket, reads, Own::new(None), wanted)?;
+        port.receiver = Some(Box::new(inlet.beside(outlet.as_ref())));
+    }
+    port.transmitter = outlet.map(|outlet| Box::new(Packer::new(outlet, room, flush)) as _);
+    port.endpoint = Some(Endpoint::new(socket));
+    Ok(port)
 }
 
 /// Where to receive: `listen`, or the port of the peer.

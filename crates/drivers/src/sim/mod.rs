@@ -113,23 +113,16 @@ fn parse_node(address: &Address) -> Result<(Node, usize), Error> {
 
 fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     let (mut node, queue) = parse_node(address)?;
-    let mut port = Port {
-        capabilities: Capabilities {
-            fd: true,
-            remote: true,
-            error_reports: false,
-            own_frames: true,
-            stamps: true,
-            hardware_stamps: false,
-            ordered: true,
-            reliable: true,
-            message: candor_port::Message::Frame,
-        },
-        receiver: None,
-        transmitter: None,
-        endpoint: None,
-        control: None,
-    };
+    let mut port = Port::new(Capabilities {
+        fd: true,
+        remote: true,
+        own_frames: true,
+        stamps: true,
+        ordered: true,
+        reliable: true,
+        message: candor_port::Message::Frame,
+        ..Capabilities::default()
+    });
     let mut joined = Joined(node.found);
     if wanted.receiver {
         let purpose = if wanted.own_frames { Purpose::ReceiveOwn } else { Purpose::Receive };
@@ -304,10 +297,8 @@ impl Node {
             }
             _ => {
                 let reason = format!("process {process} is the hub, and it is another version");
-                Err(Error::new(&*self.name, reason).with_remedy(
-                    "use the same version of candor \
-                                                                 for all",
-                ))
+                Err(Error::new(&*self.name, reason)
+                    .with_remedy("use the same version of candor for all"))
             }
         }
     }
