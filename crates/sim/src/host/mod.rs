@@ -15,7 +15,7 @@ use crate::event::Random;
 use crate::flight::{FlightId, PassageTag};
 use crate::medium::ControllerId;
 use crate::model::{FilterCosts, Linux, Model};
-use cpu::Cpu;
+use cpu::{Cpu, LEVELS};
 
 /// How many filters a frame met before something happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -164,10 +164,8 @@ pub(crate) struct LinuxHost {
     pub(crate) cpu: Cpu,
     /// Whether the processor is about to choose its work.
     pub(crate) is_called: bool,
-    /// Interrupts that nothing preempts.
-    pub(crate) hard: VecDeque<Interrupt>,
-    /// Interrupts of devices; a level of their own if they are threads.
-    pub(crate) device: VecDeque<Interrupt>,
+    /// Interrupts, by the level at which they are worked off.
+    pub(crate) interrupts: [VecDeque<Interrupt>; LEVELS],
     pub(crate) soft_active: bool,
     pub(crate) polls: VecDeque<Poller>,
     pub(crate) polled: u32,
@@ -189,8 +187,7 @@ impl LinuxHost {
             model,
             random,
             is_called: false,
-            hard: VecDeque::new(),
-            device: VecDeque::new(),
+            interrupts: Default::default(),
             soft_active: false,
             polls: VecDeque::new(),
             polled: 0,

@@ -79,11 +79,11 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
 
     fn interrupt(&mut self, host: u32, interrupt: Interrupt) {
         let Some(linux) = self.linux(host) else { return };
-        match interrupt {
-            Interrupt::Disturbance(_) => linux.hard.push_back(interrupt),
-            _ if linux.cpu.levels.device == HARD => linux.hard.push_back(interrupt),
-            _ => linux.device.push_back(interrupt),
-        }
+        let level = match interrupt {
+            Interrupt::Disturbance(_) => HARD,
+            _ => linux.cpu.levels.device,
+        };
+        linux.interrupts[level].push_back(interrupt);
         self.call_processor(host);
     }
 
@@ -142,13 +142,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// interrupt again.
     fn next_interrupt(&mut self, host: u32, level: usize) -> Option<(Work, Nanos, Nanos)> {
         loop {
-            let linux = self.linux(host)?;
-            let waiting = match level {
-                HARD => &mut linux.hard,
-                _ if level == linux.cpu.levels.device => &mut linux.device,
-                _ => return None,
-            };
-            match waiting.pop_front()? {
+            match self.linux(host)?.interrupts[level].pop_front()? {
                 Interrupt::Read(port) if !self.has_received(host, port) => {
                     self.hosts[host as usize].ports[port as usize].is_masked = false;
                 }
@@ -204,11 +198,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// The handler is not left: its next read comes before other interrupts.
     fn read_on(&mut self, host: u32, port: u32) {
         let Some(linux) = self.linux(host) else { return };
-        if linux.cpu.levels.device == HARD {
-            linux.hard.push_front(Interrupt::Read(port));
-        } else {
-            linux.device.push_front(Interrupt::Read(port));
-        }
+        linux.interrupts[linux.cpu.levels.device].push_front(Interrupt::Read(port));
     }
 
     fn has_received(&self, host: u32, port: u32) -> bool {
