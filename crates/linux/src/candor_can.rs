@@ -395,8 +395,7 @@ impl Device {
     ///
     /// # Errors
     /// The device is gone, or there is no such queue.
-    pub fn set_priority(&self, priority: u32) -> Result<(), Error> {
-        let mut priority = priority;
+    pub fn set_priority(&self, mut priority: u32) -> Result<(), Error> {
         self.control("set the priority of", SET_PRIORITY, &mut priority)
     }
 
@@ -404,8 +403,7 @@ impl Device {
     ///
     /// # Errors
     /// The device is gone.
-    pub fn set_options(&self, options: u32) -> Result<(), Error> {
-        let mut options = options;
+    pub fn set_options(&self, mut options: u32) -> Result<(), Error> {
         self.control("set the options of", SET_OPTIONS, &mut options)
     }
 }

@@ -12,7 +12,7 @@
 use std::mem::MaybeUninit;
 
 use candor_time::{Clock, Instant, Monotonic, Nanos, Realtime};
-use libc::{clockid_t, timespec};
+use libc::clockid_t;
 use rustix::io::Errno as RawErrno;
 use rustix::thread::{ClockId, Timespec};
 
@@ -104,14 +104,20 @@ pub fn cpu_time_of_thread(thread: u32) -> Result<Nanos, Error> {
 /// By the C library, which knows where the kernel's code for this is (vDSO) from the start: rustix looks
 /// it up in `/proc`, on kernels before 6.4, and goes without where that is not mounted.
 fn read(clock: clockid_t) -> Result<u64, Errno> {
-    let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` can be written.
     check(unsafe { libc::clock_gettime(clock, &mut time) })?;
     Ok(nanos(time))
 }
 
+/// A time as the kernel takes it.
+pub(crate) const fn timespec(time: Nanos) -> Timespec {
+    let nanos = time.as_nanos();
+    Timespec { tv_sec: (nanos / 1_000_000_000) as _, tv_nsec: (nanos % 1_000_000_000) as _ }
+}
+
 /// The nanoseconds of a `timespec`; one before the clock's zero counts as zero.
-fn nanos(time: timespec) -> u64 {
+fn nanos(time: libc::timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
@@ -131,9 +137,7 @@ pub fn sleep_until<C: Wakes>(instant: Instant<C>) -> Result<(), Error> {
 /// # Errors
 /// As [`sleep_until`].
 pub fn sleep_until_or_signal<C: Wakes>(instant: Instant<C>) -> Result<bool, Error> {
-    let nanos = instant.as_nanos();
-    let until =
-        Timespec { tv_sec: (nanos / 1_000_000_000) as _, tv_nsec: (nanos % 1_000_000_000) as _ };
+    let until = timespec(Nanos::from_nanos(instant.as_nanos()));
     let sleep = |clock| rustix::thread::clock_nanosleep_absolute(clock, &until);
     match ClockId::try_from(C::ID).and_then(sleep) {
         Ok(()) => Ok(true),
@@ -227,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_time_is_so_many_nanoseconds() {
-        assert_eq!(nanos(timespec { tv_sec: 1, tv_nsec: 2 }), 1_000_000_002);
-        assert_eq!(nanos(timespec { tv_sec: -1, tv_nsec: 5 }), 5);
+        assert_eq!(nanos(libc::timespec { tv_sec: 1, tv_nsec: 2 }), 1_000_000_002);
+        assert_eq!(nanos(libc::timespec { tv_sec: -1, tv_nsec: 5 }), 5);
     }
 }

@@ -30,8 +30,7 @@ pub fn load(file: &Path, parameters: &str) -> Result<Loaded, Error> {
             .remedy_if(libc::ENOSYS, NO_MODULES)
             .remedy_if(
                 libc::ENOENT,
-                "first load the modules that it depends on; dmesg shows the \
-                                      missing symbols",
+                "first load the modules that it depends on; dmesg shows the missing symbols",
             )
             .remedy_if(libc::ENOEXEC, "it belongs to another kernel, or is compressed")
             .remedy_if(libc::ENOKEY, "this kernel requires signed modules")

@@ -240,9 +240,7 @@ impl Packet<'_> {
         let seconds = u64::from(header.tp_sec).saturating_mul(1_000_000_000);
         Instant::from_nanos(seconds.saturating_add(u64::from(header.tp_nsec)))
     }
-}
 
-impl Packet<'_> {
     /// Whether frames found no room before this one, since [`Ring::overflow`] was last asked.
     #[inline]
     #[must_use]

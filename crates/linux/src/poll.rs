@@ -4,9 +4,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use candor_time::Nanos;
-use rustix::event::{PollFd, PollFlags, Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, epoll};
 use rustix::io::Errno as RawErrno;
 
+use crate::clock::timespec;
 use crate::{Errno, Error};
 
 /// What to wait for.
@@ -87,11 +88,6 @@ fn poll(entries: &mut [PollFd<'_>], timeout: Option<Nanos>) -> Result<Option<boo
 
 fn failed(what: &str, errno: RawErrno) -> Error {
     Error::new("wait for", what, Errno(errno.raw_os_error()))
-}
-
-fn timespec(time: Nanos) -> Timespec {
-    let (seconds, nanos) = (time.as_nanos() / 1_000_000_000, time.as_nanos() % 1_000_000_000);
-    Timespec { tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX), tv_nsec: nanos as _ }
 }
 
 /// Files that are reported at once.

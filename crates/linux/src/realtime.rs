@@ -38,9 +38,7 @@ impl Task {
             Self::Id(id) => pid_t::try_from(id).ok().filter(|&id| id > 0).ok_or(Errno(libc::ESRCH)),
         }
     }
-}
 
-impl Task {
     /// As rustix names it: the calling thread is nobody.
     fn pid(self) -> Result<Option<Pid>, Errno> {
         Ok(Pid::from_raw(self.id()?))

@@ -4,10 +4,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use candor_time::{Instant, Monotonic, Nanos};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
 
+use crate::clock::timespec;
 use crate::{Errno, Error};
 
 /// Rings at times of the monotonic clock (`timerfd_create(2)`). It can be waited for together with sockets, by `poll` and
@@ -33,7 +33,7 @@ impl Timer {
     /// The kernel refuses, which it does for no period that is longer than 0.
     pub fn ring(&self, first: Instant<Monotonic>, period: Nanos) -> Result<(), Error> {
         // A time of zero would stop it.
-        self.set(first.as_nanos().max(1), period.as_nanos())
+        self.set(Nanos::from_nanos(first.as_nanos().max(1)), period)
     }
 
     /// Rings no more.
@@ -41,15 +41,11 @@ impl Timer {
     /// # Errors
     /// The kernel refuses, which it does not.
     pub fn stop(&self) -> Result<(), Error> {
-        self.set(0, 0)
+        self.set(Nanos::ZERO, Nanos::ZERO)
     }
 
-    fn set(&self, first_ns: u64, period_ns: u64) -> Result<(), Error> {
-        let spec = |ns: u64| Timespec {
-            tv_sec: (ns / 1_000_000_000) as _,
-            tv_nsec: (ns % 1_000_000_000) as _,
-        };
-        let times = Itimerspec { it_interval: spec(period_ns), it_value: spec(first_ns) };
+    fn set(&self, first: Nanos, period: Nanos) -> Result<(), Error> {
+        let times = Itimerspec { it_interval: timespec(period), it_value: timespec(first) };
         timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &times)
             .map(drop)
             .map_err(|errno| Error::new("set", "a timer", Errno(errno.raw_os_error())))

@@ -158,8 +158,7 @@ impl Netlink {
                 .remedy_if(libc::EBUSY, "stop the interface first")
                 .remedy_if(
                     libc::EOPNOTSUPP,
-                    "the controller does not support this, or it is not \
-                                              a CAN controller",
+                    "the controller does not support this, or it is not a CAN controller",
                 )
                 .remedy_if(libc::EDOM, "the controller's clock cannot produce this bit rate")
         })
@@ -246,11 +245,7 @@ impl Netlink {
         let fd = namespace.as_fd().as_raw_fd().unsigned_abs();
         let request = link::change(index, 0, 0).number(link::NAMESPACE_FD, fd);
         self.request("move to another namespace", name, request).map_err(|error| {
-            error.remedy_if(
-                libc::EEXIST,
-                "an interface with this name exists \
-                                                            there",
-            )
+            error.remedy_if(libc::EEXIST, "an interface with this name exists there")
         })
     }
 
