@@ -211,15 +211,7 @@ impl<'a> Section<'a> {
             self.findings.error_with_hint(&value.origin, message, format!("write [[{key}]]"));
             return Vec::new();
         }
-        let Some(values) = self.typed(key, "a list of tables", Value::as_array) else {
-            return Vec::new();
-        };
-        let tables = values.iter().filter_map(|value| {
-            if value.as_table().is_none() {
-                value.wrong_type(key, "a table", self.findings);
-            }
-            value.as_table()
-        });
+        let tables = value.tables(key, self.findings).into_iter();
         tables.map(|table| Section::new(table, self.findings)).collect()
     }
 

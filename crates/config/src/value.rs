@@ -157,6 +157,22 @@ impl Value {
         if let Data::Array(values) = &self.data { Some(values) } else { None }
     }
 
+    /// The tables of a list; for everything else there is a finding.
+    #[must_use]
+    pub fn tables(&self, name: &str, findings: &Findings) -> Vec<&Table> {
+        let Some(values) = self.as_array() else {
+            self.wrong_type(name, "a list of tables", findings);
+            return Vec::new();
+        };
+        let tables = values.iter().filter_map(|value| {
+            if value.as_table().is_none() {
+                value.wrong_type(name, "a table", findings);
+            }
+            value.as_table()
+        });
+        tables.collect()
+    }
+
     /// The table, if it is one.
     #[must_use]
     pub const fn as_table(&self) -> Option<&Table> {

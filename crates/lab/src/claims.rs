@@ -361,19 +361,8 @@ pub(crate) fn read(
     replacement: &Replacement,
     findings: &Findings,
 ) -> Vec<Claim> {
-    let Some(value) = value else { return Vec::new() };
-    let Some(tables) = value.as_array() else {
-        value.wrong_type("claim", "a list of tables", findings);
-        return Vec::new();
-    };
-    let read = |value: &Value| match value.as_table() {
-        Some(table) => read_each(table, replacement, findings),
-        None => {
-            value.wrong_type("claim", "a table", findings);
-            Vec::new()
-        }
-    };
-    tables.iter().flat_map(read).collect()
+    let tables = value.into_iter().flat_map(|value| value.tables("claim", findings));
+    tables.flat_map(|table| read_each(table, replacement, findings)).collect()
 }
 
 /// Reports figures of experiments that are none of these.

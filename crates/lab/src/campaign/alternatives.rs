@@ -93,17 +93,8 @@ impl Alternative {
 
 /// Reads `[[alternative]]` tables.
 pub(super) fn read(value: Option<&Value>, findings: &Findings) -> Vec<Alternative> {
-    let Some(value) = value else { return Vec::new() };
-    let Some(tables) = value.as_array() else {
-        value.wrong_type("alternative", "a list of tables", findings);
-        return Vec::new();
-    };
     let mut alternatives: Vec<Alternative> = Vec::new();
-    for value in tables {
-        let Some(table) = value.as_table() else {
-            value.wrong_type("alternative", "a table", findings);
-            continue;
-        };
+    for table in value.into_iter().flat_map(|value| value.tables("alternative", findings)) {
         let mut section = Section::new(table, findings);
         section.require(&["name"]);
         let Some(name) = section.string("name").map(str::to_owned) else { continue };

@@ -37,17 +37,8 @@ pub(super) fn read(
     replacement: &Replacement,
     findings: &Findings,
 ) -> Vec<(Figure, Origin)> {
-    let Some(value) = value else { return Vec::new() };
-    let Some(tables) = value.as_array() else {
-        value.wrong_type("figure", "a list of tables", findings);
-        return Vec::new();
-    };
     let mut figures = Vec::new();
-    for value in tables {
-        let Some(table) = value.as_table() else {
-            value.wrong_type("figure", "a table", findings);
-            continue;
-        };
+    for table in value.into_iter().flat_map(|value| value.tables("figure", findings)) {
         let mut section = Section::new(table, findings);
         section.require(&["title", "only"]);
         section.refuse_empty("only", "write patterns of names, such as only = [\"simple-*\"]");
