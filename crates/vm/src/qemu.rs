@@ -92,9 +92,7 @@ impl Qemu {
         let sha256 = sum(&program, &parts)?;
         Ok(Self { program, version: version.into(), sha256 })
     }
-}
 
-impl Qemu {
     /// What `library` needs of QEMU and this one does not have.
     ///
     /// # Errors

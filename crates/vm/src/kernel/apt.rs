@@ -186,9 +186,8 @@ impl Apt {
             ));
         }
         progress.step("Debian's package lists", 0);
-        let mut command = self.run("apt-get");
-        command.args(["-qq", "-o", "APT::Status-Fd=1", "update"]);
-        let run = run(command, progress)?;
+        let update = ["-qq", "-o", "APT::Status-Fd=1", "update"];
+        let run = run(self.run("apt-get").args(update), progress)?;
         let stamp = self.root.join("updated");
         let complaints: Vec<_> =
             run.stderr.lines().filter(|line| line.starts_with(['E', 'W'])).collect();
@@ -218,9 +217,7 @@ impl Apt {
     /// The packages whose names begin with `linux-image-`, `linux-binary-`, `linux-modules-` or
     /// `linux-base-` and that `wanted` wants, in the newest of their versions.
     pub(crate) fn packages(&self, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Package>, Error> {
-        let mut command = self.run("apt-cache");
-        command.args(["pkgnames", "linux-"]);
-        let names = output(command)?;
+        let names = output(self.run("apt-cache").args(["pkgnames", "linux-"]))?;
         let names: Vec<_> = names.lines().filter(|name| wanted(name)).collect();
         self.named(&names)
     }
@@ -230,12 +227,9 @@ impl Apt {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let mut command = self.run("apt-cache");
-        command.args(["--no-all-versions", "show"]).args(names);
-        let mut packages = paragraphs(&output(command)?);
-        let mut command = self.run("apt-cache");
-        command.arg("madison").args(names);
-        let suites = output(command)?;
+        let show = ["--no-all-versions", "show"];
+        let mut packages = paragraphs(&output(self.run("apt-cache").args(show).args(names))?);
+        let suites = output(self.run("apt-cache").arg("madison").args(names))?;
         for package in &mut packages {
             package.suite = suite_of(&suites, package).unwrap_or_default();
         }
@@ -246,10 +240,9 @@ impl Apt {
 
     /// The names of the packages that a package cannot do without; none if there is no such package.
     pub(super) fn depends(&self, package: &str) -> Vec<String> {
-        let mut command = self.run("apt-cache");
-        command.args(["--no-recommends", "--no-suggests", "depends", package]);
+        let depends = ["--no-recommends", "--no-suggests", "depends", package];
         // Unlike `show`, it fails for a package that there is not.
-        let text = output(command).unwrap_or_default();
+        let text = output(self.run("apt-cache").args(depends)).unwrap_or_default();
         text.lines()
             .filter_map(|line| line.trim().strip_prefix("Depends: "))
             .map(str::to_owned)
@@ -270,7 +263,7 @@ impl Apt {
             .args(["-qq", "-o", "APT::Status-Fd=1", "download"])
             .arg(format!("{}={}", package.name, package.version))
             .current_dir(place.path());
-        let run = run(command, progress)?;
+        let run = run(&mut command, progress)?;
         let what = format!("the package {}", package.name);
         if !run.is_success {
             return Err(explain(&what, &run.stderr));
@@ -288,9 +281,7 @@ impl Apt {
         }
         Ok(path)
     }
-}
 
-impl Apt {
     /// A folder for one package, of the user that apt hands over to: it is who has `lists/partial`
     /// after an update.
     fn download_place(&self) -> Result<tempfile::TempDir, Error> {
@@ -402,7 +393,7 @@ pub(super) struct Run {
 }
 
 /// Runs a program, tells how far it is, as apt says, and ends it when nobody wants it any more.
-pub(super) fn run(mut command: Command, progress: &dyn Progress) -> Result<Run, Error> {
+pub(super) fn run(command: &mut Command, progress: &dyn Progress) -> Result<Run, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command
         .stdin(Stdio::null())
@@ -430,12 +421,8 @@ pub(super) fn run(mut command: Command, progress: &dyn Progress) -> Result<Run, 
             break;
         }
     }
-    let status = child.wait().map_err(|error| {
-        Error::Other(format!(
-            "lost contact with {name}: \
-                                                                    {error}"
-        ))
-    })?;
+    let status =
+        child.wait().map_err(|error| Error::Other(format!("lost contact with {name}: {error}")))?;
     let stderr = stderr.join().unwrap_or_default();
     if !progress.proceed() {
         return Err(Error::Interrupted);
@@ -444,7 +431,7 @@ pub(super) fn run(mut command: Command, progress: &dyn Progress) -> Result<Run, 
 }
 
 /// What a program prints.
-fn output(mut command: Command) -> Result<String, Error> {
+fn output(command: &mut Command) -> Result<String, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().map_err(|_| no_program(&name))?;
     if !output.status.success() {

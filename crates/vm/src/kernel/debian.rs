@@ -190,7 +190,7 @@ pub(crate) fn fetch(
         for package in &wanted.packages {
             let file = apt.download(package, &work, progress)?;
             unpack(&file, &work, &is_likely, progress)?;
-            remove(&file)?;
+            fs::remove_file(&file).map_err(|error| Error::write(&file, error))?;
         }
         let path = work.join("image");
         let bytes = fs::read(&path).map_err(|_| {
@@ -214,10 +214,6 @@ pub(crate) fn fetch(
         fs::remove_dir_all(&work).map_err(|error| Error::write(&work, error))
     })?;
     store::read(&folder, name)
-}
-
-fn remove(file: &Path) -> Result<(), Error> {
-    fs::remove_file(file).map_err(|error| Error::write(file, error))
 }
 
 /// Whether a file of a package may be needed.

@@ -222,8 +222,7 @@ impl Apt {
         for package in packages {
             let file = self.download(package, folder, progress)?;
             let mut command = Command::new("dpkg-deb");
-            command.arg("-x").arg(&file).arg(folder);
-            let run = apt::run(command, progress)?;
+            let run = apt::run(command.arg("-x").arg(&file).arg(folder), progress)?;
             if !run.is_success {
                 let reason = apt::complaint(&run.stderr);
                 return Err(Error::Other(format!(
