@@ -72,6 +72,13 @@ impl Column {
         Self::range(head, shown, move |run| quantity.as_ref()?.of(run))
     }
 
+    /// The range of the time of these words, in microseconds.
+    #[must_use]
+    pub fn micros(head: impl Into<String>, shown: Shown, words: &[&str]) -> Self {
+        let quantity = Quantity::of_words(words);
+        Self::range(head, shown, move |run| Some(quantity.as_ref()?.of(run)? / 1_000.0))
+    }
+
     /// The value of an experiment.
     #[must_use]
     pub fn of(&self, group: &Group<'_>) -> Option<Range> {

@@ -69,12 +69,6 @@ impl Experiment {
         kind.downcast_ref()
     }
 
-    /// Buses and gateway, if these are examined.
-    #[must_use]
-    pub fn can_gateway(&self) -> Option<&CanGateway> {
-        self.of()
-    }
-
     /// The virtual machine with its settings, if it runs on one.
     #[must_use]
     pub fn vm(&self) -> Option<&Vm> {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use candor_lab::campaign::{self, Campaign, Options};
-use candor_lab::experiment::{Run, Traffic};
+use candor_lab::experiment::{CanGateway, Run, Traffic};
 use candor_lab::quantity::value;
 use candor_lab::sections::BUSES;
 use candor_lab::simulate::{Unwatched, run};
@@ -75,16 +75,19 @@ fn an_experiment_takes_buses_messages_and_rules_from_the_network() {
     let campaign = read(PERIODIC).unwrap();
     let experiment = &campaign.experiments[0];
     let names = |it: &candor_network::Node| (it.name.clone(), it.messages.len());
-    assert_eq!(experiment.can_gateway().unwrap().network.buses.len(), 2);
+    assert_eq!(experiment.of::<CanGateway>().unwrap().network.buses.len(), 2);
     assert_eq!(
-        experiment.can_gateway().unwrap().network.nodes.iter().map(names).collect::<Vec<_>>(),
+        experiment.of::<CanGateway>().unwrap().network.nodes.iter().map(names).collect::<Vec<_>>(),
         [("A".into(), 2)]
     );
     assert_eq!(
-        experiment.can_gateway().unwrap().network.nodes[0].messages[0].offset.unwrap().as_nanos(),
+        experiment.of::<CanGateway>().unwrap().network.nodes[0].messages[0]
+            .offset
+            .unwrap()
+            .as_nanos(),
         1_000_000
     );
-    assert_eq!(experiment.can_gateway().unwrap().rules().unwrap().rules.len(), 1);
+    assert_eq!(experiment.of::<CanGateway>().unwrap().rules().unwrap().rules.len(), 1);
     let inputs: Vec<_> = experiment.inputs.iter().map(|input| input.path.as_str()).collect();
     assert_eq!(inputs, ["car/car.network.toml", "car/car.dbc", "car/car.rules.toml"]);
 
@@ -116,8 +119,8 @@ fn a_bus_is_never_busier_than_its_flows_say() {
     let campaign = read(&PERIODIC.replace("600", "3000")).unwrap();
     let experiment = &campaign.experiments[0];
     let loads = loads(
-        &experiment.can_gateway().unwrap().network,
-        &flows(&experiment.can_gateway().unwrap().network).unwrap(),
+        &experiment.of::<CanGateway>().unwrap().network,
+        &flows(&experiment.of::<CanGateway>().unwrap().network).unwrap(),
     );
     let result =
         run(Run { experiment, command: String::new(), lines: None, watch: &Unwatched }).unwrap();
@@ -131,7 +134,7 @@ fn a_bus_is_never_busier_than_its_flows_say() {
 fn what_an_experiment_says_itself_wins() {
     let more = "bus.slow.bitrate = '250k'\ntraffic.offsets.Speed = '2ms'\n";
     let campaign = read(&format!("{PERIODIC}{more}")).unwrap();
-    let network = &campaign.experiments[0].can_gateway().unwrap().network;
+    let network = &campaign.experiments[0].of::<CanGateway>().unwrap().network;
     assert_eq!(network.buses[1].timing.nominal.bits_per_second(), 250_000);
     assert_eq!(network.nodes[0].messages[0].offset.unwrap().as_nanos(), 2_000_000);
 
@@ -139,11 +142,11 @@ fn what_an_experiment_says_itself_wins() {
     let flood = "network = 'car/car.network.toml'\ntraffic.kind = 'flood'\n";
     let campaign = read(flood).unwrap();
     let experiment = &campaign.experiments[0];
-    assert!(matches!(experiment.can_gateway().unwrap().traffic, Traffic::Numbered { .. }));
+    assert!(matches!(experiment.of::<CanGateway>().unwrap().traffic, Traffic::Numbered { .. }));
     assert_eq!(
         (
-            experiment.can_gateway().unwrap().network.nodes.len(),
-            experiment.can_gateway().unwrap().rules().is_none()
+            experiment.of::<CanGateway>().unwrap().network.nodes.len(),
+            experiment.of::<CanGateway>().unwrap().rules().is_none()
         ),
         (0, true)
     );
@@ -190,7 +193,7 @@ fn mistakes_have_their_places() {
 fn a_gateway_of_the_network_is_not_left_out_in_silence() {
     let without = PERIODIC.replace("gateway.delay = '35us'\n", "");
     let campaign = read(&without).unwrap();
-    assert!(campaign.experiments[0].can_gateway().unwrap().rules().is_none());
+    assert!(campaign.experiments[0].of::<CanGateway>().unwrap().rules().is_none());
     let warnings = campaign.warnings.to_string();
     let expected =
         "test.toml:1:11: warning: the network has a gateway, but the experiment has no [gateway]";
@@ -201,9 +204,10 @@ fn a_gateway_of_the_network_is_not_left_out_in_silence() {
     // Wherever the gateway is said, it has the rules of the network.
     let of_one = format!("{without}[[experiment]]\nname = 'a'\ngateway.delay = '35us'\n");
     let campaign = read(&of_one).unwrap();
-    assert_eq!(campaign.experiments[0].can_gateway().unwrap().rules().unwrap().rules.len(), 1);
+    assert_eq!(campaign.experiments[0].of::<CanGateway>().unwrap().rules().unwrap().rules.len(), 1);
     assert!(
-        campaign.experiments[0].can_gateway().unwrap().rules().unwrap().rules[0].filters.len() == 1
+        campaign.experiments[0].of::<CanGateway>().unwrap().rules().unwrap().rules[0].filters.len()
+            == 1
     );
 }
 
@@ -215,7 +219,7 @@ fn rules_of_an_experiment_replace_those_of_the_network() {
     let rules: Vec<_> = campaign
         .experiments
         .iter()
-        .map(|it| it.can_gateway().unwrap().rules().unwrap().rules.len())
+        .map(|it| it.of::<CanGateway>().unwrap().rules().unwrap().rules.len())
         .collect();
     assert_eq!(rules[0], 1);
     assert!(rules[1] > 1, "{rules:?}");
@@ -283,8 +287,8 @@ fn no_rule_makes_a_bus_busier_than_its_flows_say() {
         let campaign = read_with(PERIODIC, &rules).unwrap();
         let experiment = &campaign.experiments[0];
         let loads = loads(
-            &experiment.can_gateway().unwrap().network,
-            &flows(&experiment.can_gateway().unwrap().network).unwrap(),
+            &experiment.of::<CanGateway>().unwrap().network,
+            &flows(&experiment.of::<CanGateway>().unwrap().network).unwrap(),
         );
         let result =
             run(Run { experiment, command: String::new(), lines: None, watch: &Unwatched })

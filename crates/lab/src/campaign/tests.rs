@@ -3,7 +3,7 @@
 use candor_protocol::order::{Gateway, Tester};
 
 use super::*;
-use crate::experiment::Testbed;
+use crate::experiment::{CanGateway, Testbed};
 use crate::kinds::Ping;
 
 const SIMPLE: &str = r#"
@@ -109,7 +109,7 @@ fn the_command_line_has_the_last_word() {
     let experiment = &campaign.experiments[0];
     assert_eq!(experiment.seed, 9);
     assert_eq!(
-        experiment.can_gateway().unwrap().network.buses[0].timing.nominal.bits_per_second(),
+        experiment.of::<CanGateway>().unwrap().network.buses[0].timing.nominal.bits_per_second(),
         250_000
     );
     assert!(experiment.config.contains("kind = \"half\""), "{}", experiment.config);

@@ -282,15 +282,10 @@ fn read(reading: Reading<'_>) -> Option<Examined> {
     };
     let Hosted { world, traffic, rules, conditions } = hosted?;
     let count = if matches!(traffic, Traffic::Replay { .. }) { u64::MAX } else { DEFAULT_COUNT };
-    let network =
-        Network { gateways: rules.map(gateway_with).into_iter().collect(), ..reader.network };
+    let gateway = rules.map(|rules| Gateway { name: "gateway".into(), rules });
+    let network = Network { gateways: gateway.into_iter().collect(), ..reader.network };
     let kind = Arc::new(CanGateway { network, traffic, world });
     Some(Examined { kind, conditions, inputs: reader.inputs, count })
-}
-
-/// The gateway of an experiment, which has one at most.
-fn gateway_with(rules: candor_engine::Table) -> Gateway {
-    Gateway { name: "gateway".into(), rules }
 }
 
 /// Checks what is there of a table.

@@ -104,16 +104,8 @@ static KEYS: [Key; 13] = [
         uses: |it| runs(it, |_| true),
         advice: "no experiment measures round trips; set kind=ping",
     },
-    Key {
-        pattern: "bus.*.bit_error_rate",
-        uses: |it| runs(it, |testbed| testbed == Testbed::Sim),
-        advice: "no experiment runs on buses that can have errors; add --testbed sim",
-    },
-    Key {
-        pattern: "bus.*.restart",
-        uses: |it| runs(it, |testbed| testbed == Testbed::Sim),
-        advice: "no experiment runs on buses that can have errors; add --testbed sim",
-    },
+    in_sim("bus.*.bit_error_rate"),
+    in_sim("bus.*.restart"),
     on_vm("vm"),
     on_vm("vm.*"),
     on_vm("load.groups"),
@@ -126,6 +118,11 @@ static KEYS: [Key; 13] = [
 
 fn runs(experiment: &Experiment, is_there: fn(Testbed) -> bool) -> bool {
     experiment.of::<Ping>().is_some_and(|ping| is_there(ping.world.testbed()))
+}
+
+const fn in_sim(pattern: &'static str) -> Key {
+    let advice = "no experiment runs on buses that can have errors; add --testbed sim";
+    Key { pattern, uses: |it| runs(it, |testbed| testbed == Testbed::Sim), advice }
 }
 
 const fn on_vm(pattern: &'static str) -> Key {

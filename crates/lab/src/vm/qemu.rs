@@ -31,9 +31,7 @@ impl Emulator {
         let qemu = Qemu::find().map_err(Error::from)?;
         Ok(Machines::new(Box::new(Self { cache, qemu, init }), store))
     }
-}
 
-impl Emulator {
     fn kernel(&self, choice: &MachineChoice) -> Result<Kernel, Error> {
         let spec = match &choice.kernel {
             KernelChoice::Named(name) => {

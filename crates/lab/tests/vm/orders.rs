@@ -5,7 +5,7 @@ use std::path::Path;
 
 use candor_lab::Experiment;
 use candor_lab::campaign::{self, Options};
-use candor_lab::experiment::{self, Run, Testbed};
+use candor_lab::experiment::{self, CanGateway, Run, Testbed};
 use candor_lab::result::machine;
 use candor_lab::sections::MESSAGES;
 use candor_lab::simulate;
@@ -477,7 +477,7 @@ fn the_command_line_chooses_world_and_machine() {
         ";
     let kernels = |options: &Options| -> Vec<String> {
         let campaign = campaign::parse("t.toml", text, Path::new("."), options).unwrap();
-        let kernel = |experiment: &Experiment| match &experiment.can_gateway().unwrap().world {
+        let kernel = |experiment: &Experiment| match &experiment.of::<CanGateway>().unwrap().world {
             experiment::World::Vm(vm) => vm.machine.to_string(),
             experiment::World::Sim(_) => {
                 assert!(!experiment.config.contains("6.1"), "{}", experiment.config);
@@ -635,7 +635,7 @@ fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
     ";
     let files = |options: &Options| {
         let campaign = campaign::parse("t.toml", text, folder.path(), options).unwrap();
-        match &campaign.experiments[0].can_gateway().unwrap().world {
+        match &campaign.experiments[0].of::<CanGateway>().unwrap().world {
             experiment::World::Vm(vm) => vm.machine.kernel.clone(),
             experiment::World::Sim(_) => panic!("it is for vm"),
         }
@@ -655,7 +655,7 @@ fn rules_that_nobody_wrote_take_the_frames_that_are_sent() {
         );
         let campaign =
             campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
-        let rules = campaign.experiments[0].can_gateway().unwrap().rules().unwrap();
+        let rules = campaign.experiments[0].of::<CanGateway>().unwrap().rules().unwrap();
         rules.rules.iter().map(|rule| format!("{:?}", rule.gate)).collect::<Vec<_>>()
     };
     let generated = "[gateway]\ngenerate = { filters = 2, modify = 'set' }";

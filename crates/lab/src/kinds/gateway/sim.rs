@@ -92,9 +92,7 @@ impl Reader<'_> {
             }
         }
     }
-}
 
-impl Reader<'_> {
     /// A gateway of constant delay is no host: nothing comes back from a virtual bus.
     fn refuse_virtual_buses(&self, said: &keys::Said<'_>) -> Option<()> {
         let Some(rules) = &said.rules else { return Some(()) };

@@ -113,9 +113,7 @@ impl Reader<'_> {
             refusals.refuse(said.origin_of(&["vm", "tester"]), message, hint);
         }
     }
-}
 
-impl Reader<'_> {
     /// The driver of the gateway's controllers.
     fn hosts_driver(&self, said: &Said<'_>, refusals: &mut Refusals<'_>) {
         if said.machine.driver == Driver::Kernel {

@@ -19,9 +19,7 @@ pub(super) fn columns(_: &[&ResultFile]) -> Columns {
         Column::quantity(figure, Shown::Duration, Quantity::Latency(Metric::Delivery, figure))
     }));
     columns.extend(PROCESSES.map(|process| {
-        let cpu = Quantity::of_words(&[process, "cpu_per_event"]);
-        let of = move |run: &ResultFile| Some(cpu.as_ref()?.of(run)? / 1_000.0);
-        Column::range(process, Shown::Number(2, "us"), of)
+        Column::micros(process, Shown::Number(2, "us"), &[process, "cpu_per_event"])
     }));
     columns.push(Column::words("event", Shown::Number(1, ""), &["bytes_per_event"]));
     columns.push(Column::words("stolen", Shown::Number(1, " %"), &["stolen_percent"]));

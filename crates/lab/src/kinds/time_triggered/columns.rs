@@ -5,7 +5,6 @@ use candor_lat::Metric;
 use super::super::RANGES;
 use crate::columns::{Column, Columns, Shown};
 use crate::group::groups;
-use crate::quantity::Quantity;
 use crate::result::ResultFile;
 use crate::sections::{CLOCKS, FLOW};
 
@@ -23,6 +22,7 @@ pub(super) fn columns(results: &[&ResultFile]) -> Columns {
     }
     columns.push(Column::total("lost", |run| run.counts.lost));
     columns.push(Column::total("late", |run| run.counts.late));
+    let us = |head: &str, words: &[&str]| Column::micros(head, Shown::Number(3, ""), words);
     let metric = |head: &str, metric: Metric, figure| us(head, &[metric.key(), figure]);
     columns.extend(["min", "p50", "max"].map(|it| metric(it, Metric::NetworkLatency, it)));
     columns.push(us("jitter", &["jitter"]));
@@ -47,11 +47,4 @@ pub(super) fn columns(results: &[&ResultFile]) -> Columns {
         legend += RANGES;
     }
     Columns { has_runs, columns, legend }
-}
-
-/// Microseconds, to the nanosecond.
-fn us(head: &str, words: &[&str]) -> Column {
-    let quantity = Quantity::of_words(words);
-    let of = move |run: &ResultFile| Some(quantity.as_ref()?.of(run)? / 1_000.0);
-    Column::range(head, Shown::Number(3, ""), of)
 }
