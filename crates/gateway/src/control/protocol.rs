@@ -113,8 +113,7 @@ fn path(text: String) -> Result<PathBuf, String> {
     if !path.is_absolute() {
         let path = path.display().to_string();
         return Err(format!(
-            "{path:?} is not an absolute path; the gateway may run in another \
-                            folder"
+            "{path:?} is not an absolute path; the gateway may run in another folder"
         ));
     }
     if path.as_os_str().as_encoded_bytes().contains(&0) {
