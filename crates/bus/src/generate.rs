@@ -34,10 +34,8 @@ impl FromStr for Ids {
             "random extended" => return Ok(Self::RandomExtended),
             _ => {}
         }
-        let (first, last) = match text.split_once('-') {
-            Some((first, last)) => (word(first)?, word(last)?),
-            None => (word(text)?, word(text)?),
-        };
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (first, last) = (word(first)?, word(last)?);
         if first & EFF_FLAG != last & EFF_FLAG {
             return Err("write x at both ends, as in 0x100x-0x1FFx, or at none".into());
         }
@@ -69,10 +67,8 @@ impl FromStr for Lengths {
                 "the length must be a number of bytes up to 64, or a range: 0-8".to_owned()
             })
         };
-        let (min, max) = match text.split_once('-') {
-            Some((min, max)) => (number(min)?, number(max)?),
-            None => (number(text)?, number(text)?),
-        };
+        let (min, max) = text.split_once('-').unwrap_or((text, text));
+        let (min, max) = (number(min)?, number(max)?);
         if min > max {
             return Err(format!("write the smaller length first: {max}-{min}"));
         }

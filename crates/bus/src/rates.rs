@@ -84,16 +84,8 @@ impl std::str::FromStr for RatedPort {
 /// Bit rates such as `500k`, or `500k,2M` for CAN FD.
 #[must_use]
 pub fn read_timing(text: &str) -> Option<Timing> {
-    let (nominal, data) = match text.split_once(',') {
-        Some((nominal, data)) => (nominal, Some(data)),
-        None => (text, None),
-    };
-    let nominal: Bitrate = nominal.parse().ok()?;
-    let data = match data {
-        Some(data) => data.parse().ok()?,
-        None => nominal,
-    };
-    Some(Timing { nominal, data })
+    let (nominal, data) = text.split_once(',').unwrap_or((text, text));
+    Some(Timing { nominal: nominal.parse().ok()?, data: data.parse().ok()? })
 }
 
 #[cfg(test)]

@@ -129,10 +129,9 @@ pub fn frames<'a>(
         }
         let Some(database) = database else {
             return Err(match word.contains('=') {
-                true => format!(
-                    "`{word}` is a signal value, but there is no DBC file; add --dbc \
-                                 FILE"
-                ),
+                true => {
+                    format!("`{word}` is a signal value, but there is no DBC file; add --dbc FILE")
+                }
                 false => format!(
                     "`{word}` is not a frame; write 123#DEADBEEF, or add --dbc FILE to use names"
                 ),
