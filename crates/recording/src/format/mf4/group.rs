@@ -85,7 +85,8 @@ impl Group {
             unread: Little.u64(&head, 8),
             has_values: Little.u16(&head, 16) & VARIABLE_LENGTH != 0,
             // Its bits of invalidation come behind the data.
-            record_len: (Little.u32(&head, 24) as usize).saturating_add(Little.u32(&head, 28) as usize),
+            record_len: (Little.u32(&head, 24) as usize)
+                .saturating_add(Little.u32(&head, 28) as usize),
             ..Self::default()
         };
         if !group.has_values {
