@@ -128,7 +128,7 @@ impl<E: Ranked> Core<E> {
     }
 
     /// Plans `event` at `at`, which is not past.
-    #[inline]
+    #[inline(always)]
     pub fn plan(&mut self, at: Time, event: impl Into<E>) {
         let event = event.into();
         let rank = event.rank();
