@@ -110,7 +110,7 @@ pub enum Copies {
     /// None has, and how each frame has ended is not remembered: the memory that an account needs does not grow with the
     /// frames that come in order. Each frame ends once, copies of what had arrived aside.
     None,
-    /// It is received if any copy arrived ([`Ending::of_frame`]). One byte for each frame.
+    /// It is received if any copy arrived, else lost if any was lost, else refused if any was refused. One byte for each frame.
     Any,
     /// It is received if every copy arrived, one in each stream. One byte for each frame.
     Every,
