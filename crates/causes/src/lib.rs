@@ -23,7 +23,8 @@
 
 /// How a frame, or a copy of one, ended.
 ///
-/// The order is that of [`Ending::of_frame`].
+/// A frame ends as the greatest of its copies: received if any copy arrived, else lost if any was lost, else refused if any
+/// was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ending {
     /// No rule takes it.

@@ -71,7 +71,7 @@ fn stopped_by_rules(result: &ResultFile) -> u64 {
     result.stopped.iter().filter(|it| it.place == "rule").map(|it| it.frames).sum()
 }
 
-/// How each frame ended by its lines: the law of [`Ending::of_frame`], said in another way.
+/// How each frame ended by its lines: the law of [`Ending`], said in another way.
 fn endings(rows: &[Row]) -> BTreeMap<u64, &'static str> {
     let mut endings = BTreeMap::new();
     for row in rows {
