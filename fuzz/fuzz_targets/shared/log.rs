@@ -52,6 +52,9 @@ pub fn check(format_name: &str, input: &[u8]) {
     }
     let mut kept = records;
     kept.retain(|record| format.keeps_ethernet || matches!(record.frame, Any::Can(_)));
+    if !format.keeps_directions {
+        kept.iter_mut().for_each(|record| record.direction = None);
+    }
     if format.labels == Labels::None {
         // Those of can2udp have several, also there.
         kept.iter_mut().for_each(|record| record.interface = "can0".to_owned());
