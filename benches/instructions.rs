@@ -22,7 +22,7 @@ use candor_events::binary::Encoding;
 use candor_events::{Batch, Format, Hub, Pattern, Subscriber};
 use candor_lab::campaign::{self, Options};
 use candor_lab::experiment::Run;
-use candor_lab::simulate::{self, Unwatched};
+use candor_lab::simulate;
 use candor_queue::user::Config;
 use candor_queue::{Acceptance, Bands, ByPriority, Egress, Fifo, Policy, User, spsc};
 use candor_recording::{InterfaceIndex, Record, Statistics};
@@ -374,12 +374,7 @@ fn simulations() -> Vec<Case> {
                 .unwrap_or_else(|error| panic!("{error}"));
             Box::new(move || {
                 let experiment = &campaign.experiments[0];
-                let result = simulate::run(Run {
-                    experiment,
-                    command: String::new(),
-                    lines: None,
-                    watch: &Unwatched,
-                });
+                let result = simulate::run(Run::unwatched(experiment));
                 let result = result.unwrap_or_else(|error| panic!("{error}"));
                 assert_eq!(result.counts.sent, COUNT);
             })

@@ -15,7 +15,7 @@ use candor_engine::{BusIndex, Filter, Table};
 use candor_engine::{Engine, Forward, Passage};
 use candor_lab::campaign::{self, Options};
 use candor_lab::experiment::Run;
-use candor_lab::simulate::{self, Unwatched};
+use candor_lab::simulate;
 use candor_time::Nanos;
 use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, RTR_FLAG, SFF_MASK};
 use candor_wire::can::{Frame, bits};
@@ -169,13 +169,8 @@ fn simulations() {
         let campaign = campaign::parse(name, &text, std::path::Path::new("."), &Options::default())
             .unwrap_or_else(|error| panic!("{error}"));
         let seconds = best(|| {
-            let result = simulate::run(Run {
-                experiment: &campaign.experiments[0],
-                command: String::new(),
-                lines: None,
-                watch: &Unwatched,
-            })
-            .unwrap_or_else(|error| panic!("{error}"));
+            let result = simulate::run(Run::unwatched(&campaign.experiments[0]))
+                .unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(result.counts.sent, count);
         });
         show(name, count as f64 / seconds, "");

@@ -51,20 +51,14 @@ fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
     let (own, peer) = names(address)?;
     let fail = |error: io::Error| Error::new(address.to_string(), error.to_string());
     let place = |name: &str| SocketAddr::from_abstract_name(format!("candor-test-{name}"));
-    let mut port = Port {
-        capabilities: Capabilities {
-            fd: true,
-            remote: true,
-            ordered: true,
-            reliable: true,
-            message: Message::Frame,
-            ..Capabilities::default()
-        },
-        receiver: None,
-        transmitter: None,
-        endpoint: None,
-        control: None,
-    };
+    let mut port = Port::new(Capabilities {
+        fd: true,
+        remote: true,
+        ordered: true,
+        reliable: true,
+        message: Message::Frame,
+        ..Capabilities::default()
+    });
     if wanted.receiver {
         let socket = UnixDatagram::bind_addr(&place(own).map_err(fail)?).map_err(fail)?;
         let name = address.to_string();

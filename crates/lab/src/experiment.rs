@@ -20,7 +20,7 @@ use candor_vm::Identity;
 
 use crate::error::Error;
 use crate::traffic::Numbered;
-use crate::watch::Watch;
+use crate::watch::{Unwatched, Watch};
 
 /// One experiment, ready to run.
 #[derive(Clone, Debug)]
@@ -142,6 +142,14 @@ pub struct Run<'a> {
     pub lines: Option<&'a mut dyn Write>,
     /// Who looks on.
     pub watch: &'a dyn Watch,
+}
+
+impl<'a> Run<'a> {
+    /// One that tells nobody, with no command in its result and without lines.
+    #[must_use]
+    pub fn unwatched(experiment: &'a Experiment) -> Self {
+        Self { experiment, command: String::new(), lines: None, watch: &Unwatched }
+    }
 }
 
 /// CAN buses, with a gateway or without.

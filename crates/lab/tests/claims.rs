@@ -8,7 +8,7 @@ use candor_lab::claims::Agreement;
 use candor_lab::experiment::Run;
 use candor_lab::result::{Counts, Figures, ResultFile};
 use candor_lab::sections::EFFORT;
-use candor_lab::simulate::{self, Unwatched};
+use candor_lab::simulate;
 use candor_lat::section::{Row, Sections};
 
 const EXPERIMENT: &str = "\
@@ -31,13 +31,9 @@ fn campaign(claims: &str) -> Result<Campaign, Error> {
 fn results() -> Vec<ResultFile> {
     let campaign =
         campaign::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default()).unwrap();
-    let one = simulate::run(Run {
-        experiment: &campaign.experiments[0],
-        command: "again".into(),
-        lines: None,
-        watch: &Unwatched,
-    })
-    .unwrap();
+    let one =
+        simulate::run(Run { command: "again".into(), ..Run::unwatched(&campaign.experiments[0]) })
+            .unwrap();
     [("one", 100_000, 5, 0), ("two", 300_000, 0, 3)]
         .map(|(name, max_ns, lost, refused)| {
             let mut result = one.clone();

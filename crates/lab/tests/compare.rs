@@ -13,7 +13,7 @@ use candor_lab::history::{History, KernelLine, history};
 use candor_lab::result::{Figures, Machine, PROFILE_SCHEMA, ProfileFile, ResultFile, Stopped};
 use candor_lab::runner::Runner;
 use candor_lab::sections::{EFFORT, MACHINE};
-use candor_lab::simulate::{self, Simulation, Unwatched};
+use candor_lab::simulate::{self, Simulation};
 use candor_lab::{report, run};
 use candor_lat::Metric;
 use candor_lat::section::Row;
@@ -57,8 +57,7 @@ fn result(name: &str, kernel: &str, [min, p50, max]: [i64; 3]) -> ResultFile {
     let campaign = campaign::parse("t.toml", EXPERIMENT, Path::new("."), &Options::default());
     let experiment = &campaign.unwrap().experiments[0];
     let mut result =
-        simulate::run(Run { experiment, command: "again".into(), lines: None, watch: &Unwatched })
-            .unwrap();
+        simulate::run(Run { command: "again".into(), ..Run::unwatched(experiment) }).unwrap();
     result.experiment = name.into();
     result.testbed = "vm".into();
     on(&mut result, &machine(kernel));
@@ -124,7 +123,7 @@ fn round_trips(bitrate: &str) -> ResultFile {
         format!("name = 'trips'\nkind = 'ping'\ncount = 20\nbus.desk.bitrate = '{bitrate}'\n");
     let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
     let experiment = &campaign.unwrap().experiments[0];
-    let run = Run { experiment, command: "again".into(), lines: None, watch: &Unwatched };
+    let run = Run { command: "again".into(), ..Run::unwatched(experiment) };
     Simulation.run(run, true).unwrap().result
 }
 

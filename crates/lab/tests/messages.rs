@@ -7,7 +7,7 @@ use candor_lab::experiment::Run;
 use candor_lab::quantity::value;
 use candor_lab::result::{Figures, ResultFile};
 use candor_lab::sections::MESSAGES;
-use candor_lab::simulate::{self, Unwatched};
+use candor_lab::simulate;
 use candor_lat::section::Cell;
 
 /// One bus of 125 kbit/s: 8 us a bit.
@@ -22,10 +22,9 @@ fn run(text: &str) -> (ResultFile, Vec<String>) {
     let mut csv = Vec::new();
     let experiment = &campaign.experiments[0];
     let result = simulate::run(Run {
-        experiment,
         command: "again".into(),
         lines: Some(&mut csv),
-        watch: &Unwatched,
+        ..Run::unwatched(experiment)
     })
     .unwrap();
     let csv = String::from_utf8(csv).unwrap();

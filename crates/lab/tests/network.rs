@@ -6,7 +6,7 @@ use candor_lab::campaign::{self, Campaign, Options};
 use candor_lab::experiment::{CanGateway, Run, Traffic};
 use candor_lab::quantity::value;
 use candor_lab::sections::BUSES;
-use candor_lab::simulate::{Unwatched, run};
+use candor_lab::simulate::run;
 use candor_network::flow::{flows, loads};
 
 const NETWORK: &str = r#"
@@ -97,15 +97,7 @@ fn an_experiment_takes_buses_messages_and_rules_from_the_network() {
         traffic = { kind = 'periodic', dbc = 'car/car.dbc', queue = 'fifo', nodes.fast = ['A'], \
         offsets.Speed = '1ms' }\n";
     let written = read(written).unwrap();
-    let run = |campaign: &Campaign| {
-        run(Run {
-            experiment: &campaign.experiments[0],
-            command: String::new(),
-            lines: None,
-            watch: &Unwatched,
-        })
-        .unwrap()
-    };
+    let run = |campaign: &Campaign| run(Run::unwatched(&campaign.experiments[0])).unwrap();
     let (result, expected) = (run(&campaign), run(&written));
     let figures = |it: &candor_lab::result::ResultFile| {
         (it.duration_ns, it.counts, it.sections.rows(&BUSES).to_vec())
@@ -122,8 +114,7 @@ fn a_bus_is_never_busier_than_its_flows_say() {
         &experiment.of::<CanGateway>().unwrap().network,
         &flows(&experiment.of::<CanGateway>().unwrap().network).unwrap(),
     );
-    let result =
-        run(Run { experiment, command: String::new(), lines: None, watch: &Unwatched }).unwrap();
+    let result = run(Run::unwatched(experiment)).unwrap();
     for (percent, load) in result.sections.numbers(&BUSES, "load_percent").iter().zip(loads) {
         let (measured, most) = (percent / 100.0, load.longest_share);
         assert!(measured > 0.7 * most && measured <= most, "{measured} {most}");
@@ -236,13 +227,7 @@ fn an_experiment_shows_the_warnings_of_its_network() {
 fn messages_that_are_never_due_are_counted_with_none_sent() {
     let late = "traffic.offsets.Speed = '5000000h'\n";
     let campaign = read(&format!("{PERIODIC}{late}")).unwrap();
-    let result = run(Run {
-        experiment: &campaign.experiments[0],
-        command: String::new(),
-        lines: None,
-        watch: &Unwatched,
-    })
-    .unwrap();
+    let result = run(Run::unwatched(&campaign.experiments[0])).unwrap();
     let sent = ["Speed sent", "Torque sent"].map(|words| value(&result, words));
     assert_eq!(sent, [Some(0.0), Some(600.0)]);
 }
@@ -250,13 +235,7 @@ fn messages_that_are_never_due_are_counted_with_none_sent() {
 #[test]
 fn only_the_names_of_the_buses_count() {
     let campaign = read(&PERIODIC.replace("car.network", "virtual.network")).unwrap();
-    let result = run(Run {
-        experiment: &campaign.experiments[0],
-        command: String::new(),
-        lines: None,
-        watch: &Unwatched,
-    })
-    .unwrap();
+    let result = run(Run::unwatched(&campaign.experiments[0])).unwrap();
     assert_eq!(result.counts.received, 400, "two of three frames are Speed");
 }
 
@@ -290,9 +269,7 @@ fn no_rule_makes_a_bus_busier_than_its_flows_say() {
             &experiment.of::<CanGateway>().unwrap().network,
             &flows(&experiment.of::<CanGateway>().unwrap().network).unwrap(),
         );
-        let result =
-            run(Run { experiment, command: String::new(), lines: None, watch: &Unwatched })
-                .unwrap();
+        let result = run(Run::unwatched(experiment)).unwrap();
         for (percent, load) in result.sections.numbers(&BUSES, "load_percent").iter().zip(loads) {
             assert!(percent / 100.0 <= load.longest_share, "{rules}: {percent} {load:?}");
         }

@@ -8,7 +8,7 @@ use candor_lab::campaign::{self, Options};
 use candor_lab::experiment::Run;
 use candor_lab::result::{Counts, ResultFile};
 use candor_lab::sections::{self, RULES};
-use candor_lab::simulate::{self, Unwatched};
+use candor_lab::simulate;
 use candor_lab::{Error, Experiment};
 use candor_lat::Metric;
 use candor_lat::pairing::{Outcome, Pairing, number_of};
@@ -30,10 +30,9 @@ fn experiment(text: &str, base: &Path) -> Experiment {
 fn try_run(experiment: &Experiment) -> Result<(ResultFile, String), Error> {
     let mut csv = Vec::new();
     let result = simulate::run(Run {
-        experiment,
         command: "again".into(),
         lines: Some(&mut csv),
-        watch: &Unwatched,
+        ..Run::unwatched(experiment)
     })?;
     Ok((result, String::from_utf8(csv).unwrap()))
 }
@@ -281,13 +280,8 @@ fn a_result_does_not_depend_on_the_lines_per_frame() {
     let text = format!("count = 500\n{BUSES}gateway.delay = '35us'\ntraffic.kind = 'flood'\n");
     let experiment = experiment(&text, Path::new("."));
     let (with, _) = try_run(&experiment).unwrap();
-    let without = simulate::run(Run {
-        experiment: &experiment,
-        command: "again".into(),
-        lines: None,
-        watch: &Unwatched,
-    })
-    .unwrap();
+    let without =
+        simulate::run(Run { command: "again".into(), ..Run::unwatched(&experiment) }).unwrap();
     assert_eq!(with.to_json(), without.to_json());
 }
 
@@ -303,10 +297,9 @@ fn an_interrupted_run_has_no_result() {
         format!("count = 1_000_000\n{BUSES}gateway.delay = '35us'\ntraffic.kind = 'flood'\n");
     let experiment = experiment(&text, Path::new("."));
     let outcome = simulate::run(Run {
-        experiment: &experiment,
         command: "again".into(),
-        lines: None,
         watch: &Impatient,
+        ..Run::unwatched(&experiment)
     });
     assert!(matches!(outcome, Err(Error::Interrupted)));
 }

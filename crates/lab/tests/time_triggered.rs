@@ -7,7 +7,7 @@ use candor_lab::experiment::Run;
 use candor_lab::host::Host;
 use candor_lab::kinds::TimeTriggered;
 use candor_lab::result::ResultFile;
-use candor_lab::runner::{Runner, Unwatched};
+use candor_lab::runner::Runner;
 use candor_lab::sections::{FLOW, INSTRUMENT, SCHEDULE};
 use candor_lab::simulate::Simulation;
 use candor_lab::{Campaign, Error, sweep};
@@ -42,7 +42,7 @@ fn read(text: &str) -> Result<Campaign, Error> {
 fn run_each(text: &str, runner: &dyn Runner) -> Result<Vec<ResultFile>, Error> {
     let campaign = read(text).unwrap_or_else(|error| panic!("{error}"));
     let run = |experiment| {
-        let run = Run { experiment, command: "again".into(), lines: None, watch: &Unwatched };
+        let run = Run { command: "again".into(), ..Run::unwatched(experiment) };
         runner.run(run, true).map(|ran| ran.result)
     };
     campaign.experiments.iter().map(run).collect()
@@ -93,8 +93,7 @@ fn what_misses_its_instant_is_a_cycle_late_or_overwritten() {
     let campaign = campaign::parse("t.toml", &text, Path::new("."), &options);
     let campaign = campaign.unwrap_or_else(|error| panic!("{error}\n{text}"));
     let experiment = &campaign.experiments[0];
-    let run = Run { experiment, command: String::new(), lines: None, watch: &Unwatched };
-    let result = Simulation.run(run, true).unwrap().result;
+    let result = Simulation.run(Run::unwatched(experiment), true).unwrap().result;
     let counts = result.counts;
     assert!(counts.late > 0 && counts.lost > 0, "{counts:?}");
     assert_eq!(counts.received + counts.lost, 50);

@@ -206,13 +206,8 @@ fn periodic_frames_are_those_of_the_simulation() {
     let text = text.replace("gateway.kind = 'kernel'", "gateway.delay = '0s'");
     let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default()).unwrap();
     let mut lines = Vec::new();
-    simulate::run(Run {
-        experiment: &campaign.experiments[0],
-        command: String::new(),
-        lines: Some(&mut lines),
-        watch: &simulate::Unwatched,
-    })
-    .unwrap();
+    simulate::run(Run { lines: Some(&mut lines), ..Run::unwatched(&campaign.experiments[0]) })
+        .unwrap();
     let lines = String::from_utf8(lines).unwrap();
     // Number, instant and identifier of each frame.
     let of = |lines: &mut dyn Iterator<Item = &str>| {
