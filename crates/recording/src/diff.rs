@@ -1,30 +1,37 @@
 //! [`diff`]: which frames of two recordings are the same, and how far their clocks run apart.
 //!
 //! ```text
-//!  A: frames in order of time --+                +-- both: offsets of B's clock from A's -> Clocks
-//!                               +-> by key, in --+
-//!  B: the same, on A's clock  --+   a window     +-- only in A, only in B
+//!  A: frames --+   Stream, one by interface                             +-- both: offsets of B's clock from A's -> Clocks
+//!              +-> align: in their order -> place: by their times,  ----+
+//!  B: frames --+   where order does not tell -> displaced: nearby       +-- only in A, only in B
 //! ```
 //!
-//! A key is what is the same in both: interface, identifier, kind, flags and data. Of each key the frames of A and of B are
-//! aligned in their order; if one of them lacks some, those are taken to lack that make the times of the others agree best.
+//! A key is what is the same in both: interface, identifier, kind, flags and data. The order of frames decides which are the same, within an
+//! interface, since nothing that delays a bus, a recorder or its clock changes it. Times tell only which of equal frames are missing, and
+//! which recording is behind where nothing else is in common.
 
 mod align;
 mod clocks;
+mod place;
 mod start;
+mod stream;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 
 use candor_wire::can::frame::ERR_FLAG;
 use candor_wire::can::{Frame, Kind};
 
-use self::align::{Decision, Fronts, decide};
 pub use self::clocks::Clocks;
+use self::clocks::Follower;
 pub use self::start::{HEAD_FRAMES, START_SPREAD_NS};
+use self::stream::{Stream, Told};
 use crate::record::{Direction, InterfaceIndex};
 
-/// So many frames of each recording wait for those of the other at most, whatever the window.
+/// So many frames of each recording wait for those of the other at most.
 pub const MAX_PENDING: usize = 65_536;
+/// So many frames of an interface may stand between the places of a frame in both recordings if its order is another one: 2 s of a bus with
+/// 500 kbit/s that is always busy.
+pub(crate) const MAX_DISPLACEMENT: u64 = 8_192;
 
 /// One of two recordings that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +43,14 @@ pub enum Side {
 }
 
 impl Side {
+    /// The one that it is not.
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+
     /// Both of them.
     pub const ALL: [Self; 2] = [Self::A, Self::B];
 
@@ -65,24 +80,16 @@ pub struct Sighting {
 }
 
 /// How recordings are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// How far the times of the same frame may be apart, in nanoseconds, once the clocks were set by the frames before.
-    pub within_ns: u64,
+    /// Frames are late whose times are farther apart, in nanoseconds, besides what the clocks differ by; nothing: none is.
+    pub within_ns: Option<u64>,
     /// What B's clock shows when A's shows 0, in nanoseconds; nothing: it is found by frames at the start of both.
     pub offset_ns: Option<i64>,
     /// Whether frames of different interfaces may be the same.
     pub any_interface: bool,
     /// Whether error reports say only that there was an error.
     pub any_report: bool,
-}
-
-impl Default for Comparison {
-    /// Within 1 s.
-    fn default() -> Self {
-        let (any_interface, any_report) = (false, false);
-        Self { within_ns: 1_000_000_000, offset_ns: None, any_interface, any_report }
-    }
 }
 
 /// What a comparison found.
@@ -92,8 +99,14 @@ pub struct Differences {
     pub both: u64,
     /// Frames that only A, only B has.
     pub only: [u64; 2],
-    /// Those of them that were given up because too many waited ([`MAX_PENDING`]).
+    /// Those of both that come in another order.
+    pub displaced: u64,
+    /// Those of both whose times are farther apart than may be.
+    pub late: u64,
+    /// Frames that only one has, as far as was looked: they were given up because too many waited ([`MAX_PENDING`]).
     pub crowded_out: [u64; 2],
+    /// Whether the starts have frames in common, but no name of an interface.
+    pub has_other_names: bool,
     /// Frames that are stamped earlier than the one before.
     pub backwards: [u64; 2],
     /// Whether the starts did not tell the offset of the clocks, and they were taken to show the same.
@@ -103,18 +116,16 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// Whether both recordings have the same frames.
+    /// Whether both recordings have the same frames, and none is late.
     #[must_use]
     pub const fn is_none(&self) -> bool {
-        self.only[0] == 0 && self.only[1] == 0
+        self.only[0] == 0 && self.only[1] == 0 && self.late == 0
     }
 }
 
-/// Compares two recordings; `only` is told each frame that one has and the other has not, in order of time.
+/// Compares two recordings; `only` is told each frame that one has and the other has not, in order of time as far as they are.
 ///
-/// At the start up to [`HEAD_FRAMES`] frames of each are in memory; then up to [`MAX_PENDING`] of each that wait, and as many that only
-/// one has. Both recordings should be in order
-/// of time; where they are not, frames may be missed.
+/// In memory are up to [`MAX_PENDING`] frames of each that wait for the other one, so many that both have, and as many that only one has.
 ///
 /// # Errors
 /// That of a recording, or of `only`.
@@ -126,20 +137,15 @@ pub fn diff<E>(
 ) -> Result<Differences, E> {
     let (mut a, mut b) = (a, b);
     let mut heads = [VecDeque::new(), VecDeque::new()];
-    let mut matcher = Matcher::new(comparison);
-    if comparison.offset_ns.is_none() {
-        for _ in 0..HEAD_FRAMES {
-            let (next_a, next_b) = (a.next().transpose()?, b.next().transpose()?);
-            if next_a.is_none() && next_b.is_none() {
-                break;
-            }
-            heads[0].extend(next_a);
-            heads[1].extend(next_b);
+    for _ in 0..HEAD_FRAMES {
+        let (next_a, next_b) = (a.next().transpose()?, b.next().transpose()?);
+        if next_a.is_none() && next_b.is_none() {
+            break;
         }
-        let found = start::offset(&heads, |sighting| comparison.key(sighting));
-        matcher.offset_ns = found.unwrap_or(0);
-        matcher.found.is_unsynchronised = found.is_none();
+        heads[0].extend(next_a);
+        heads[1].extend(next_b);
     }
+    let mut matcher = Matcher::new(comparison, &heads);
     while let Some(side) = matcher.next_side() {
         let next = match heads[side as usize].pop_front() {
             Some(sighting) => Some(sighting),
@@ -148,14 +154,13 @@ pub fn diff<E>(
         };
         match next {
             Some(sighting) => matcher.take(side, sighting),
-            None => matcher.halves[side as usize].is_over = true,
+            None => matcher.end(side),
         }
-        matcher.advance();
-        while let Some((side, sighting)) = matcher.pop_lost() {
+        while let Some((side, sighting)) = matcher.results.pop_lost() {
             only(side, &sighting)?;
         }
     }
-    Ok(matcher.found)
+    Ok(matcher.results.found)
 }
 
 /// What is the same in both recordings.
@@ -172,189 +177,172 @@ impl Comparison {
     }
 }
 
-/// Frames with one key that wait, by recording.
-#[derive(Default)]
-struct Waiting {
-    queues: [VecDeque<Sighting>; 2],
-    /// Where it stands in [`Matcher::due`].
-    due: Option<(i128, u64)>,
-}
-
 /// What is known of one recording.
 #[derive(Default)]
 struct Half {
     is_over: bool,
+    /// How many frames were read.
+    read: u64,
+    /// How many of them wait for the other recording.
+    waiting: usize,
     /// The stamp of the newest frame.
     latest_ns: Option<u64>,
-    /// All frames that wait, by stamp and number.
-    order: BTreeMap<(u64, u64), Key>,
 }
 
-/// Times are those of A's clock unless they are stamps.
 struct Matcher {
     comparison: Comparison,
-    /// By how much B's clock is ahead now.
-    offset_ns: i128,
     halves: [Half; 2],
-    waiting: HashMap<Key, Waiting>,
-    /// When which frames can be decided on, and a number that makes it unique.
-    due: BTreeMap<(i128, u64), Key>,
-    serial: u64,
-    /// Frames that only one has, by time, recording and number, until no earlier one is found.
-    lost: BTreeMap<(i128, u8, u64), (Side, Sighting)>,
-    found: Differences,
+    /// What the clocks differ by at the start.
+    clock: Follower,
+    /// By interface.
+    streams: BTreeMap<InterfaceIndex, Stream>,
+    results: Results,
 }
 
 impl Matcher {
-    fn new(comparison: Comparison) -> Self {
+    fn new(comparison: Comparison, heads: &[VecDeque<Sighting>; 2]) -> Self {
+        let start = start::offset(heads, |sighting| comparison.key(sighting));
+        let given = comparison.offset_ns.map(|offset_ns| (offset_ns.into(), true));
+        let offset = given.or(start);
+        let (offset_ns, is_exact) = offset.unwrap_or_default();
+        let found = Differences {
+            is_unsynchronised: offset.is_none(),
+            has_other_names: !comparison.any_interface && has_other_names(heads),
+            ..Differences::default()
+        };
         Self {
             comparison,
-            offset_ns: comparison.offset_ns.map_or(0, i128::from),
             halves: Default::default(),
-            waiting: HashMap::new(),
-            due: BTreeMap::new(),
-            serial: 0,
-            lost: BTreeMap::new(),
-            found: Differences::default(),
+            clock: Follower::new(offset_ns, is_exact),
+            streams: BTreeMap::new(),
+            results: Results {
+                within_ns: comparison.within_ns,
+                found,
+                lost: BTreeMap::new(),
+                known: (i128::MIN, 0),
+            },
         }
     }
 
-    fn on_a(&self, side: Side, stamp_ns: u64) -> i128 {
-        i128::from(stamp_ns) - if side == Side::B { self.offset_ns } else { 0 }
-    }
-
-    /// How far a recording was read.
-    fn progress(&self, side: Side) -> i128 {
-        let half = &self.halves[side as usize];
-        match half.latest_ns {
-            _ if half.is_over => i128::MAX,
-            Some(stamp_ns) => self.on_a(side, stamp_ns),
-            None => i128::MIN,
-        }
-    }
-
-    /// How far both were read.
-    fn now(&self) -> i128 {
-        self.progress(Side::A).min(self.progress(Side::B))
-    }
-
-    /// The recording that is to be read on.
+    /// The recording that is to be read on: of which fewer frames wait. Nothing if both have ended.
     fn next_side(&self) -> Option<Side> {
-        let [a, b] = Side::ALL.map(|side| self.progress(side));
-        if a == i128::MAX && b == i128::MAX {
-            return None;
-        }
-        Some(if a <= b { Side::A } else { Side::B })
+        let is_open = |side: &Side| !self.halves[*side as usize].is_over;
+        Side::ALL.into_iter().filter(is_open).min_by_key(|&side| self.halves[side as usize].waiting)
     }
 
     fn take(&mut self, side: Side, sighting: Sighting) {
-        let place = side as usize;
-        let key = self.comparison.key(&sighting);
-        let half = &mut self.halves[place];
+        let half = &mut self.halves[side as usize];
         let is_back = half.latest_ns.is_some_and(|latest| sighting.time_ns < latest);
-        self.found.backwards[place] += u64::from(is_back);
+        self.results.found.backwards[side as usize] += u64::from(is_back);
         half.latest_ns = Some(sighting.time_ns);
-        half.order.insert((sighting.time_ns, sighting.number), key);
-        self.waiting.entry(key).or_default().queues[place].push_back(sighting);
-        self.settle(&key, usize::MAX, self.now());
-        while self.halves[place].order.len() > MAX_PENDING {
-            let before = self.found.only[place];
-            let Some((_, &key)) = self.halves[place].order.first_key_value() else { break };
-            self.settle(&key, 1, i128::MAX);
-            self.found.crowded_out[place] += self.found.only[place] - before;
+        half.read += 1;
+        half.waiting += 1;
+        let (interface, _) = self.comparison.key(&sighting);
+        let clock = self.clock;
+        let stream = self.streams.entry(interface).or_insert_with(|| Stream::new(clock));
+        stream.take(side, sighting);
+        self.advance(interface, Stream::advance);
+        while let Some(interface) = self.crowded() {
+            self.advance(interface, Stream::decide);
+        }
+        self.results.known.1 += 1;
+        if self.results.known.1 > MAX_PENDING / 64 {
+            let earliest = self.streams.values().filter_map(Stream::earliest).min();
+            self.results.known = (earliest.unwrap_or(i128::MIN), 0);
         }
     }
 
-    /// Decides on all that can be decided on by now.
-    fn advance(&mut self) {
-        let now = self.now();
-        while let Some((&(at, _), &key)) = self.due.first_key_value()
-            && at <= now
-        {
-            self.settle(&key, usize::MAX, now);
+    /// The interface whose frames wait longest, if no more can wait of the recordings that go on.
+    fn crowded(&self) -> Option<InterfaceIndex> {
+        let next = self.next_side()?;
+        if self.halves[next as usize].waiting < MAX_PENDING {
+            return None;
         }
-        for side in Side::ALL {
-            while let Some((&first, &key)) = self.halves[side as usize].order.first_key_value()
-                && self.on_a(side, first.0) + i128::from(self.comparison.within_ns) < now
-            {
-                self.settle(&key, usize::MAX, now);
-                let next = self.halves[side as usize].order.first_key_value();
-                if next.is_some_and(|(&next, _)| next == first) {
-                    break;
-                }
+        let age = |stream: &Stream| {
+            let ages = Side::ALL
+                .map(|side| Some(self.halves[side as usize].read - stream.first_number(side)?));
+            ages.into_iter().max().flatten()
+        };
+        let oldest = self.streams.iter().max_by_key(|(_, stream)| age(stream));
+        oldest.map(|(&interface, _)| interface)
+    }
+
+    fn advance(
+        &mut self,
+        interface: InterfaceIndex,
+        how: impl FnOnce(&mut Stream, [bool; 2], &Comparison),
+    ) {
+        let kept = MAX_PENDING / self.streams.len().max(1);
+        let is_over = self.halves.each_ref().map(|half| half.is_over);
+        let Some(stream) = self.streams.get_mut(&interface) else { return };
+        let before = stream.waiting();
+        how(stream, is_over, &self.comparison);
+        let after = stream.waiting();
+        for (place, half) in self.halves.iter_mut().enumerate() {
+            half.waiting -= before[place] - after[place];
+        }
+        stream.drain(kept, &self.comparison, &mut |told| self.results.take(told));
+    }
+
+    fn end(&mut self, side: Side) {
+        self.halves[side as usize].is_over = true;
+        let interfaces: Vec<_> = self.streams.keys().copied().collect();
+        interfaces.into_iter().for_each(|interface| self.advance(interface, Stream::advance));
+        if self.halves.iter().any(|half| !half.is_over) {
+            return;
+        }
+        for mut stream in std::mem::take(&mut self.streams).into_values() {
+            stream.finish(&self.comparison, &mut |told| self.results.take(told));
+            if stream.is_seen == [true; 2] {
+                let counts = self.results.found.crowded_out.iter_mut().zip(stream.crowded_out);
+                counts.for_each(|(all, count)| *all += count);
             }
         }
+        self.results.known.0 = i128::MAX;
     }
+}
 
-    /// Makes so many decisions about the frames with a key, as far as that can be done when both recordings were read up to `now`.
-    fn settle(&mut self, key: &Key, decisions: usize, now: i128) {
-        let Some(mut waiting) = self.waiting.remove(key) else { return };
-        if let Some(due) = waiting.due.take() {
-            self.due.remove(&due);
-        }
-        for _ in 0..decisions {
-            let [a, b] = &waiting.queues;
-            let fronts = Fronts {
-                a,
-                b,
-                offset_ns: self.offset_ns,
-                within_ns: self.comparison.within_ns.into(),
-                now,
-            };
-            let Some(decision) = decide(&fronts) else { break };
-            match decision {
-                Decision::Wait(at) => {
-                    self.serial += 1;
-                    waiting.due = Some((at, self.serial));
-                    self.due.insert((at, self.serial), *key);
-                    break;
-                }
-                Decision::Only(side) => {
-                    if let Some(lost) = self.pop(&mut waiting, side) {
-                        self.found.only[side as usize] += 1;
-                        let place = (self.on_a(side, lost.time_ns), side as u8, lost.number);
-                        self.lost.insert(place, (side, lost));
-                    }
-                }
-                Decision::Both => {
-                    let both = Side::ALL.map(|side| self.pop(&mut waiting, side));
-                    if let [Some(a), Some(b)] = both {
-                        self.match_up(&a, &b);
-                    }
-                }
+/// Whether both have the same frames, but none on an interface of the same name.
+fn has_other_names(heads: &[VecDeque<Sighting>; 2]) -> bool {
+    let names =
+        heads.each_ref().map(|head| head.iter().map(|it| it.interface).collect::<HashSet<_>>());
+    let frames =
+        heads.each_ref().map(|head| head.iter().map(|it| it.frame).collect::<HashSet<_>>());
+    names[0].is_disjoint(&names[1]) && !frames[0].is_disjoint(&frames[1])
+}
+
+struct Results {
+    within_ns: Option<u64>,
+    found: Differences,
+    /// Frames that only one has, by time of A's clock, recording and number, until no earlier one is found.
+    lost: BTreeMap<(i128, u8, u64), (Side, Sighting)>,
+    /// The time of A's clock before which all of them are known, and how many frames ago that was found out.
+    known: (i128, usize),
+}
+
+impl Results {
+    fn take(&mut self, told: Told) {
+        let found = &mut self.found;
+        match told {
+            Told::Both { a, b, off_ns, is_displaced } => {
+                found.both += 1;
+                found.displaced += u64::from(is_displaced);
+                let is_late = |within: u64| off_ns.unsigned_abs() > u128::from(within);
+                found.late += u64::from(self.within_ns.is_some_and(is_late));
+                found.clocks.add(a.time_ns, clocks::offset_ns(&a, &b));
+            }
+            Told::Only { side, sighting, on_a_ns } => {
+                found.only[side as usize] += 1;
+                self.lost.insert((on_a_ns, side as u8, sighting.number), (side, sighting));
             }
         }
-        if waiting.queues.iter().any(|queue| !queue.is_empty()) {
-            self.waiting.insert(*key, waiting);
-        }
-    }
-
-    fn pop(&mut self, waiting: &mut Waiting, side: Side) -> Option<Sighting> {
-        let sighting = waiting.queues[side as usize].pop_front()?;
-        self.halves[side as usize].order.remove(&(sighting.time_ns, sighting.number));
-        Some(sighting)
     }
 
     /// The earliest frame that only one has, unless an earlier one may still be found.
     fn pop_lost(&mut self) -> Option<(Side, Sighting)> {
         let (&(time, ..), _) = self.lost.first_key_value()?;
-        // That the last ones are the same is told after twice the window at most.
-        let is_sure = time + 3 * i128::from(self.comparison.within_ns) < self.now();
-        match is_sure || self.lost.len() > MAX_PENDING {
-            true => self.lost.pop_first().map(|(_, lost)| lost),
-            false => None,
-        }
-    }
-
-    fn match_up(&mut self, a: &Sighting, b: &Sighting) {
-        /// One frame that came late must not move the clock.
-        const SMOOTHING: i128 = 8;
-        const MAX_STEP_NS: i128 = 1_000_000;
-        let offset_ns = i128::from(b.time_ns) - i128::from(a.time_ns);
-        let step_ns = (offset_ns - self.offset_ns) / SMOOTHING;
-        self.offset_ns += step_ns.clamp(-MAX_STEP_NS, MAX_STEP_NS);
-        self.found.both += 1;
-        self.found.clocks.add(a.time_ns, offset_ns);
+        let is_sure = time < self.known.0 || self.lost.len() > MAX_PENDING;
+        is_sure.then(|| self.lost.pop_first().map(|(_, lost)| lost))?
     }
 }
 

@@ -34,9 +34,9 @@ pub(crate) struct DiffArgs {
     /// The second recording
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// How far the times of the same frame may be apart, besides what the clocks differ by
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration::read)]
-    within: Nanos,
+    /// Call frames late whose times are farther apart, besides what the clocks differ by; then the answer is no; default: times are not judged
+    #[arg(long, value_name = "DURATION", value_parser = duration::read)]
+    within: Option<Nanos>,
     /// By how much the clock of B is ahead, such as 0, 2.5s or -250ms; default: found by frames that both have at their starts
     #[arg(
         long,
@@ -58,7 +58,7 @@ pub(crate) struct DiffArgs {
     input: InputArgs,
 }
 
-/// False unless both have the same frames.
+/// False unless both have the same frames, and none is late.
 pub(super) fn run(args: &DiffArgs) -> Answer {
     if args.a.as_os_str() == "-" && args.b.as_os_str() == "-" {
         return Err(
@@ -101,7 +101,7 @@ impl DiffArgs {
             );
         }
         Comparison {
-            within_ns: self.within.as_nanos(),
+            within_ns: self.within.map(Nanos::as_nanos),
             offset_ns: self.offset,
             any_interface: self.any_bus || has_other_names,
             any_report: !a.keeps_error_reports || !b.keeps_error_reports,
@@ -110,7 +110,12 @@ impl DiffArgs {
 
     /// Says what may be wrong with the answer.
     fn report(&self, found: &Differences, recordings: [&Recording; 2]) {
-        if found.is_unsynchronised && found.both + found.only[0] + found.only[1] > 0 {
+        let is_other = found.only != [0, 0];
+        if found.has_other_names && found.both == 0 {
+            say!(
+                "note: A and B have the same frames, but on interfaces of other names; --any-bus compares frames of any interfaces"
+            );
+        } else if found.is_unsynchronised && is_other {
             say!(
                 "note: the starts of A and B have not enough frames in common to tell how their clocks differ; they were taken to \
                  show the same time, --offset says otherwise"
@@ -120,13 +125,13 @@ impl DiffArgs {
             let (place, file) = (side as usize, file.display());
             if found.backwards[place] > 0 {
                 say!(
-                    "note: {file}: {} stamped earlier than the one before; such frames may be missed",
+                    "note: {file}: {} stamped earlier than the one before; the order in the file counts",
                     counted(found.backwards[place], "frame")
                 );
             }
             if found.crowded_out[place] > 0 {
                 say!(
-                    "note: {file}: {} given up before --within was over, because more than {} waited",
+                    "note: {file}: {} given up as only there, because more than {} waited for the other recording",
                     counted(found.crowded_out[place], "frame"),
                     candor_recording::MAX_PENDING
                 );
@@ -246,6 +251,18 @@ fn facts(args: &DiffArgs, found: &Differences) -> Vec<Vec<String>> {
         vec![format!("only in A, {}", args.a.display()), found.only[0].to_string()],
         vec![format!("only in B, {}", args.b.display()), found.only[1].to_string()],
     ];
+    if found.displaced > 0 {
+        facts.push(vec![
+            "of those in both, in another order".to_owned(),
+            found.displaced.to_string(),
+        ]);
+    }
+    if let Some(within) = args.within {
+        facts.push(vec![
+            format!("of those in both, late by more than {}", shown(within.as_nanos() as f64)),
+            found.late.to_string(),
+        ]);
+    }
     let clocks = &found.clocks;
     let mut fact = |name: &str, value: Option<String>| {
         facts.extend(value.map(|value| vec![name.to_owned(), value]));
@@ -269,6 +286,11 @@ fn seconds(ns: i128) -> String {
 }
 
 impl DiffArgs {
+    /// From when on a frame is late, if that is asked for.
+    pub(crate) const fn within(&self) -> Option<Nanos> {
+        self.within
+    }
+
     /// The files as they were given.
     pub(crate) fn files(&self) -> [String; 2] {
         [&self.a, &self.b].map(|file| file.display().to_string())

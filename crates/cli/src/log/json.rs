@@ -71,6 +71,10 @@ objects! {
         only_a = it.only[0];
         /// CAN frames that only B has
         only_b = it.only[1];
+        /// Those of both that come in another order
+        displaced = it.displaced;
+        /// Those of both whose times are farther apart than --within, besides what the clocks differ by; null without it
+        late = args.within().map(|_| it.late);
         /// Those that only A has, or so it was taken because too many waited
         crowded_out_a = it.crowded_out[0];
         /// The same of B

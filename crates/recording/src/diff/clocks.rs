@@ -1,4 +1,56 @@
-//! [`Clocks`]: how the clocks of two recorders run, by the frames that both have.
+//! [`Clocks`]: how the clocks of two recorders run, by the frames that both have; and [`Follower`], which says meanwhile what they differ by.
+
+use super::{Side, Sighting};
+
+/// What two clocks may run apart by: clocks that NTP sets run by up to 500 millionths faster or slower (`MAXFREQ` of Linux, RFC 5905, 11.3), either of
+/// them. Crystals are nearer.
+const MAX_DRIFT_PPM: i128 = 1_000;
+
+/// What the clocks of two recorders differ by at present, whatever comes late.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Follower {
+    /// By how much B's clock is ahead, in nanoseconds.
+    offset_ns: i128,
+    /// Nothing: the first frame that both have tells the offset.
+    is_known: bool,
+    /// The latest stamp of A.
+    time_ns: Option<u64>,
+}
+
+impl Follower {
+    /// Clocks that differ by so much at the start: exactly, or about, until there is a frame that both have.
+    pub(super) const fn new(offset_ns: i128, is_known: bool) -> Self {
+        Self { offset_ns, is_known, time_ns: None }
+    }
+
+    /// A stamp as A's clock would show it, in nanoseconds.
+    pub(super) fn on_a(&self, side: Side, stamp_ns: u64) -> i128 {
+        i128::from(stamp_ns) - if side == Side::B { self.offset_ns } else { 0 }
+    }
+
+    /// Takes the first frame that both have.
+    pub(super) fn begin(&mut self, a: &Sighting, b: &Sighting) {
+        if !self.is_known {
+            (self.offset_ns, self.is_known) = (offset_ns(a, b), true);
+        }
+    }
+
+    /// Takes a frame that both have, and returns by how much more B's clock was ahead for it than for those before, in nanoseconds.
+    pub(super) fn follow(&mut self, a: &Sighting, b: &Sighting) -> i128 {
+        self.begin(a, b);
+        let off_ns = offset_ns(a, b) - self.offset_ns;
+        let since_ns = self.time_ns.map_or(0, |before| a.time_ns.saturating_sub(before));
+        self.time_ns = self.time_ns.max(Some(a.time_ns));
+        let most_ns = i128::from(since_ns) * MAX_DRIFT_PPM / 1_000_000;
+        self.offset_ns += off_ns.clamp(-most_ns, most_ns);
+        off_ns
+    }
+}
+
+/// By how much B's clock was ahead for a frame.
+pub(super) fn offset_ns(a: &Sighting, b: &Sighting) -> i128 {
+    i128::from(b.time_ns) - i128::from(a.time_ns)
+}
 
 /// So many points are kept before those are left out that no line can be farthest from.
 const MAX_POINTS: usize = 8_192;

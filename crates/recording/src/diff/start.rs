@@ -20,10 +20,11 @@ const RARE: usize = 8;
 
 /// By how much B's clock is ahead of A's: the offset that most pairs of rare frames with one key have, as the earliest of these pairs
 /// tell it. Of several that have as many, the smallest. The first minute is asked, and all if that does not tell. `None` if fewer than half of the frames that could have it do: then the recordings did not start together.
+/// The second value says whether rare frames tell it, and so exactly: of frames that repeat themselves, one may be taken for the next.
 pub(super) fn offset(
     heads: &[VecDeque<Sighting>; 2],
     key: impl Fn(&Sighting) -> Key,
-) -> Option<i128> {
+) -> Option<(i128, bool)> {
     offset_within(heads, START_NS, &key).or_else(|| offset_within(heads, u64::MAX, &key))
 }
 
@@ -32,7 +33,7 @@ fn offset_within(
     heads: &[VecDeque<Sighting>; 2],
     most_ns: u64,
     key: &impl Fn(&Sighting) -> Key,
-) -> Option<i128> {
+) -> Option<(i128, bool)> {
     let mut times: HashMap<Key, [Vec<u64>; 2]> = HashMap::new();
     for (place, head) in heads.iter().enumerate() {
         let first_ns = head.front().map_or(0, |first| first.time_ns);
@@ -48,7 +49,8 @@ fn offset_within(
     let (rare, others): (Vec<_>, Vec<_>) =
         times.into_values().partition(|times| times.iter().all(|times| times.len() <= RARE));
     // What only repeats itself has no rare frames.
-    vote(&rare).or_else(|| vote(&others))?
+    let told = |found: Option<i128>, is_exact| found.map(|offset| (offset, is_exact));
+    vote(&rare).map(|it| told(it, true)).or_else(|| vote(&others).map(|it| told(it, false)))?
 }
 
 /// The offset that most pairs have, if it is enough of them; `None` if there are no pairs. Each item has the times of one key.

@@ -130,10 +130,17 @@ fn what_is_compared_is_interface_identifier_kind_flags_and_data() {
         let is_none = |comparison| compared(a, &[b], comparison).1.is_none();
         assert_eq!((is_none(by_name), is_none(any)), (is_same, is_same_to_any), "{}", b.frame);
     }
-    // Beyond the window it is another frame.
-    for (time_ns, is_same) in [(MS + 5, true), (MS + 6, false)] {
-        let near = Comparison { within_ns: MS, ..by_name };
-        assert_eq!(compared(&one, &[sighting(1, time_ns, 0, "123#11")], near).1.is_none(), is_same);
+}
+
+/// However far its time is off, a frame is the same.
+#[test]
+fn what_is_too_far_off_is_late() {
+    let one = [sighting(1, 5, 0, "123#11")];
+    for (time_ns, late) in [(5, 0), (MS + 5, 0), (MS + 6, 1), (99_000 * MS, 1)] {
+        let comparison =
+            Comparison { within_ns: Some(MS), offset_ns: Some(0), ..Comparison::default() };
+        let (_, found) = compared(&one, &[sighting(1, time_ns, 0, "123#11")], comparison);
+        assert_eq!((found.both, found.late, found.is_none()), (1, late, late == 0), "{time_ns}");
     }
 }
 
@@ -147,15 +154,34 @@ fn recordings_that_did_not_start_together_are_taken_to_have_one_clock() {
     assert_eq!((found.both, found.only), (100, [199_900, 0]));
 }
 
+/// Frames of an interface that the other recording lacks, or has much later, stop nothing; what does not wait any longer is told.
 #[test]
 fn frames_that_wait_are_bounded() {
-    let count = MAX_PENDING as u64 + 1_000;
-    let a: Vec<_> = (0..count).map(|n| sighting(n + 1, n, 0, &format!("123#{n:08X}"))).collect();
-    let b = [sighting(1, count, 0, "124#")];
-    let (only, found) =
-        compared(&a, &b, Comparison { offset_ns: Some(0), ..Comparison::default() });
-    assert_eq!((only[0].len() as u64, only[1].len()), (count, 1));
-    assert_eq!(found.crowded_out, [1_000, 0]);
+    let count = 2 * MAX_PENDING as u64;
+    let both = |n: u64| sighting(0, n, 0, &format!("123#{n:08X}"));
+    let other = |n: u64| sighting(0, n, 1, &format!("124#{n:08X}"));
+    let numbered = |list: Vec<Sighting>| -> Vec<Sighting> {
+        list.into_iter().zip(1..).map(|(it, number)| Sighting { number, ..it }).collect()
+    };
+    let a = numbered((0..count).flat_map(|n| [both(n), other(n)]).collect());
+    let b = numbered((0..count).map(both).collect());
+    let c = numbered((0..count).map(both).chain((0..count).map(other)).collect());
+    for (a, b, only, is_crowded) in [
+        (&a, &b, [count, 0], false),
+        (&b, &a, [0, count], false),
+        (&a, &a, [0, 0], false),
+        (&a, &c, [count, count], true),
+    ] {
+        let (_, found) = compared(a, b, Comparison::default());
+        assert!(found.both >= count, "{found:?}");
+        let is_as_expected = match is_crowded {
+            // Of those that do not wait so long, some are found.
+            true => found.only[0] == found.only[1] && found.only[0] > count / 4,
+            false => found.only == only,
+        };
+        assert!(is_as_expected, "{found:?}");
+        assert_eq!(found.crowded_out != [0, 0], is_crowded, "{found:?}");
+    }
 }
 
 /// A drive: frames at least 1 ms apart, some of them all the same and some with a counter.
@@ -228,5 +254,88 @@ proptest! {
         prop_assert!(error <= 12.0 * 101_000.0 / span * 1e6, "off by {error} ppm");
         let deviation = clocks.deviation_ns_max().unwrap_or(f64::NAN);
         prop_assert!(deviation <= 500_000.0, "{deviation}");
+    }
+}
+
+/// What may happen to the times of a recording.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    /// A frame is delayed, and those behind it wait for it.
+    Delay(u64),
+    /// The recorder does not read for so long.
+    Stall(u64),
+    /// Its clock is set.
+    Jump(i64),
+}
+
+fn trouble() -> impl Strategy<Value = Trouble> {
+    prop_oneof![
+        (0..5_000 * MS).prop_map(Trouble::Delay),
+        (0..20_000 * MS).prop_map(Trouble::Stall),
+        (-100_000_i64..100_000).prop_map(|ms| Trouble::Jump(ms * MS as i64)),
+    ]
+}
+
+proptest! {
+    /// Whatever happens to the times, frames that come in the same order are the same; what is removed and added is counted exactly, and
+    /// named where it differs from its neighbours.
+    #[test]
+    fn no_trouble_with_times_makes_a_loss(
+        drive in drive(),
+        fates in prop::collection::vec(0_u8..30, 400),
+        troubles in prop::collection::vec((0_usize..400, trouble()), 0..8),
+        drift_ppm in -50_000_i64..50_000,
+        is_changed in any::<bool>(),
+    ) {
+        const ZERO_NS: i64 = 1_000_000_000_000;
+        let mut stamps: Vec<i64> = drive
+            .iter()
+            .map(|(time_ns, _)| ZERO_NS + *time_ns as i64 + *time_ns as i64 / 1_000_000 * drift_ppm)
+            .collect();
+        for (at, trouble) in troubles {
+            let at = at % stamps.len();
+            let until = match trouble {
+                Trouble::Delay(ns) | Trouble::Stall(ns) => stamps[at] + ns as i64,
+                Trouble::Jump(_) => i64::MIN,
+            };
+            for stamp in &mut stamps[at..] {
+                *stamp = match trouble {
+                    Trouble::Delay(_) | Trouble::Stall(_) => (*stamp).max(until),
+                    Trouble::Jump(ns) => *stamp + ns,
+                };
+            }
+        }
+        let a = drive.iter().map(|(time_ns, frame)| (ZERO_NS as u64 + time_ns, frame.clone()));
+        let a = numbered(&a.collect::<Vec<_>>());
+        let mut b = Vec::new();
+        let mut expected = [Vec::new(), Vec::new()];
+        for (((place, (_, frame)), stamp), fate) in drive.iter().enumerate().zip(stamps).zip(fates) {
+            let stamp = stamp as u64;
+            match fate {
+                0 if is_changed => expected[0].push(place as u64 + 1),
+                1 if is_changed => {
+                    b.push((stamp, format!("7FF#{place:016X}")));
+                    expected[1].push(b.len() as u64);
+                    b.push((stamp, frame.clone()));
+                }
+                _ => b.push((stamp, frame.clone())),
+            }
+        }
+        let b = numbered(&b);
+        for (a, b, expected) in [(&a, &b, expected.clone()), (&b, &a, [expected[1].clone(), expected[0].clone()])] {
+            let (only, found) = compared(a, b, Comparison::default());
+            let counts = expected.each_ref().map(|it| it.len() as u64);
+            prop_assert_eq!(found.only, counts);
+            prop_assert_eq!(found.displaced, 0);
+            for (place, recording) in [a, b].into_iter().enumerate() {
+                let differs = |number: &&u64| {
+                    let frame = recording[**number as usize - 1].frame;
+                    frame.data() != [0; 4]
+                };
+                let named = only[place].iter().filter(differs).collect::<Vec<_>>();
+                let removed = expected[place].iter().filter(differs).collect::<Vec<_>>();
+                prop_assert_eq!(named, removed);
+            }
+        }
     }
 }
