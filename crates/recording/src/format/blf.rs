@@ -4,15 +4,16 @@
 //! |---|---|---|
 //! | file header | `LOGG`, its size at 4, the start of the measurement at 40 | size and start; sizes and counts are stale if the recorder was stopped |
 //! | object | `LOBJ`, header size u16 at 4, size u32 at 8, type u32 at 12 | |
-//! | container, an object of type 10 | method u16 at 16 (0 stored, 2 zlib), data from 32 on | pieces of one stream of objects |
+//! | container, an object of type 10 | method u16 at 16 (0 stored, 2 zlib), size of what it holds u32 at 24, data from 32 on | pieces of one stream of objects |
 //!
 //! All numbers are little-endian. The containers are pieces of one stream: objects go on in the next one. Between objects are
 //! up to seven bytes of padding, how many depends on their type and on the recorder, so the next `LOBJ` is looked for. Objects
 //! outside of containers are read, too. `object.rs` has the types.
 //!
-//! Whatever sizes a file claims, no more than a window of the stream is in memory. A container that cannot be inflated costs itself
-//! and the objects that reach into it; zeros behind the last object are padding, too. No object has another one inside, so where
-//! the header of another one begins, a size is damaged; what zlib inflates ends where zlib says.
+//! Nothing is read of a compressed container before its checksum held (Adler-32, RFC 1950, 2.2) and it was as long as it says: so it
+//! is inflated as a whole, and one of more than 16 MiB is refused. A stored one has two sizes that must agree. A container that is
+//! damaged costs itself and the objects that reach into it; zeros behind the last object are padding, too. No object has another
+//! one inside, so where the header of another one begins, a size is damaged; what zlib inflates ends where zlib says.
 //!
 //! Written are containers of 128 KiB, compressed; the header is written again at the end.
 
@@ -22,7 +23,7 @@ mod write;
 use flate2::{Decompress, FlushDecompress, Status};
 use memchr::memmem;
 
-use self::object::Found;
+use self::object::{Found, Object};
 use super::channels::Channels;
 use super::order::Order;
 use super::start::DateTime;
@@ -59,8 +60,11 @@ const ZLIB: u16 = 2;
 /// The most bytes of padding between two objects.
 const MAX_PADDING: u64 = 7;
 
-/// How much of the stream of objects is kept: an object that is read, and as much again to inflate into.
+/// How much of the stream of objects is kept: an object that is read, and as much again to inflate into. It grows for containers that
+/// are longer.
 const WINDOW_LEN: usize = 256 << 10;
+/// The longest container that is inflated; recorders write 128 KiB.
+const MAX_CONTAINER_LEN: usize = 16 << 20;
 /// Longer objects are passed over as they come.
 const MAX_OBJECT_LEN: usize = 128 << 10;
 /// A greater size is taken for damage.
@@ -68,6 +72,9 @@ const MAX_PASSED_LEN: usize = 64 << 20;
 
 const NESTED: Reason = Reason::Text(
     "another object begins inside of this one, so its size is wrong; the file is damaged there",
+);
+const LENGTH: Reason = Reason::Text(
+    "a container holds more or less than it says, so its size is wrong; the file is damaged there",
 );
 
 struct BlfDecoder {
@@ -103,10 +110,14 @@ enum Stage {
     },
     /// An object, perhaps behind padding.
     Between,
-    /// Pieces of the stream: so many bytes are left of the container.
-    Inside {
+    /// Pieces of the stream as they are: so many bytes are left of the container, or of the object outside of one.
+    Stored {
         left: u64,
-        is_zlib: bool,
+    },
+    /// The same of a compressed container, which is to hold `len` bytes.
+    Deflated {
+        left: u64,
+        len: usize,
     },
 }
 
@@ -142,6 +153,8 @@ struct Stream {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// How many bytes behind the end are of a container whose checksum is still to come.
+    unverified: usize,
     stray: Stray,
     /// How much is still to come of an object that does not matter.
     passing: u64,
@@ -167,10 +180,29 @@ impl Stream {
 
     /// Room for more, at least half of the window unless there is so much that was not read.
     fn room(&mut self) -> &mut [u8] {
-        self.bytes.copy_within(self.start..self.end, 0);
+        let behind = self.end + self.unverified;
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..behind, 0);
+        }
         self.end -= self.start;
         self.start = 0;
-        &mut self.bytes[self.end..]
+        &mut self.bytes[self.end + self.unverified..]
+    }
+
+    /// Room for at most so many bytes more of a container. What its header says is no reason to take memory: what came is.
+    fn room_for(&mut self, most: usize) -> &mut [u8] {
+        if self.room().is_empty() {
+            let len = self.bytes.len();
+            self.bytes.resize(len + len.min(most), 0);
+        }
+        let room = self.room();
+        let len = room.len().min(most);
+        &mut room[..len]
+    }
+
+    /// Whether an object has begun that is not there as a whole.
+    fn is_inside(&self) -> bool {
+        self.passing > 0 || self.unread().starts_with(OBJECT_SIGNATURE)
     }
 
     /// Passes over an object that does not matter, and tells whether another one begins inside of it.
@@ -224,6 +256,7 @@ impl BlfDecoder {
             bytes: vec![0; WINDOW_LEN],
             start: 0,
             end: 0,
+            unverified: 0,
             stray: Stray::default(),
             passing: 0,
             is_broken: false,
@@ -340,15 +373,18 @@ impl BlfDecoder {
             }
             Stage::Passing { left, is_all } => self.pass(input, at_end, (left, is_all)),
             Stage::Between => self.find_container(input, at_end),
-            Stage::Inside { left: 0, is_zlib: false } => {
+            Stage::Stored { left: 0 } => {
                 self.stage = Stage::Between;
                 Ok(Fed::Grown)
             }
-            Stage::Inside { .. } if input.is_empty() && at_end => self.cut(),
-            Stage::Inside { left, is_zlib: true } => {
-                self.inflate(&input[..left.min(input.len() as u64) as usize], left)
+            Stage::Stored { .. } | Stage::Deflated { .. } if input.is_empty() && at_end => {
+                self.cut()
             }
-            Stage::Inside { left, .. } => Ok(self.copy(input, at_end, left)),
+            Stage::Stored { left } => Ok(self.copy(input, at_end, left)),
+            Stage::Deflated { left, len } => {
+                let input = &input[..left.min(input.len() as u64) as usize];
+                Ok(self.inflate(input, left, len))
+            }
         }
     }
 
@@ -387,6 +423,7 @@ impl BlfDecoder {
         }
         self.stage = Stage::Between;
         self.stream.start = self.stream.end;
+        self.stream.unverified = 0;
         Err(self.error(CUT, Some(0)))
     }
 
@@ -423,12 +460,7 @@ impl BlfDecoder {
             };
         };
         if object.kind != CONTAINER {
-            // An object outside of a container is a piece of the stream.
-            if let Err(reason) = object.check() {
-                return Err(self.error(reason, Some(OBJECT_SIGNATURE.len())));
-            }
-            self.stage = Stage::Inside { left: u64::from(object.len), is_zlib: false };
-            return Ok(Fed::Grown);
+            return self.begin_object(object);
         }
         if input.len() < CONTAINER_HEADER_LEN {
             if self.stream.decide() {
@@ -436,36 +468,64 @@ impl BlfDecoder {
             }
             return Err(self.error(CUT, Some(input.len())));
         }
-        let Some(left) = object.len.checked_sub(CONTAINER_HEADER_LEN as u32) else {
+        self.begin_container(object.len, Order::Little.u16(input, 16), Order::Little.u32(input, 24))
+    }
+
+    /// An object outside of a container is a piece of the stream.
+    fn begin_object(&mut self, object: Object) -> Result<Fed, DecodeError> {
+        if let Err(reason) = object.check() {
+            return Err(self.error(reason, Some(OBJECT_SIGNATURE.len())));
+        }
+        if self.stream.is_inside() {
+            if self.stream.decide() {
+                return Ok(Fed::Grown);
+            }
+            // It goes on in a container only: these bytes are none of it.
+            self.stream.lose();
+            return Err(self.error(NESTED, Some(0)));
+        }
+        self.stage = Stage::Stored { left: u64::from(object.len) };
+        Ok(Fed::Grown)
+    }
+
+    /// A container of so many bytes, whose contents are to be so many.
+    fn begin_container(&mut self, len: u32, method: u16, held: u32) -> Result<Fed, DecodeError> {
+        let Some(left) = len.checked_sub(CONTAINER_HEADER_LEN as u32) else {
             let reason = Reason::Number(
                 "a container of ",
-                u64::from(object.len),
+                u64::from(len),
                 " bytes is shorter than its header; the file is damaged there",
             );
             return Err(self.error(reason, Some(OBJECT_SIGNATURE.len())));
         };
-        let left = u64::from(left);
-        let method = Order::Little.u16(input, 16);
-        if !matches!(method, STORED | ZLIB) && self.stream.decide() {
+        let damage = match method {
+            STORED if left != held => LENGTH,
+            ZLIB if held as usize > MAX_CONTAINER_LEN => Reason::Number(
+                "a container says that it holds ",
+                u64::from(held),
+                " bytes, more than 16 MiB; save the recording again with smaller containers",
+            ),
+            STORED | ZLIB => {
+                let (left, len) = (u64::from(left), held as usize);
+                let is_zlib = method == ZLIB;
+                self.stage =
+                    if is_zlib { Stage::Deflated { left, len } } else { Stage::Stored { left } };
+                self.inflate.reset(true);
+                return Ok(Fed::Consumed(CONTAINER_HEADER_LEN));
+            }
+            _ => Reason::Number(
+                "the method of compression ",
+                u64::from(method),
+                " is neither 0 (stored) nor 2 (zlib); save the recording again",
+            ),
+        };
+        if self.stream.decide() {
             return Ok(Fed::Grown);
         }
-        self.stage = match method {
-            STORED => Stage::Inside { left, is_zlib: false },
-            ZLIB => Stage::Inside { left, is_zlib: true },
-            _ => {
-                self.stage = Stage::Passing { left, is_all: false };
-                self.is_broken = true;
-                self.stream.lose();
-                let reason = Reason::Number(
-                    "the method of compression ",
-                    u64::from(method),
-                    " is neither 0 (stored) nor 2 (zlib); save the recording again",
-                );
-                return Err(self.error(reason, Some(CONTAINER_HEADER_LEN)));
-            }
-        };
-        self.inflate.reset(true);
-        Ok(Fed::Consumed(CONTAINER_HEADER_LEN))
+        self.stage = Stage::Passing { left: u64::from(left), is_all: false };
+        self.is_broken = true;
+        self.stream.lose();
+        Err(self.error(damage, Some(CONTAINER_HEADER_LEN)))
     }
 
     /// There is no further container.
@@ -507,42 +567,50 @@ impl BlfDecoder {
         let count = end.min(room.len());
         room[..count].copy_from_slice(&input[..count]);
         self.stream.end += count;
-        self.stage = Stage::Inside { left: left - count as u64, is_zlib: false };
+        self.stage = Stage::Stored { left: left - count as u64 };
         if count > 0 { Fed::Consumed(count) } else { Fed::NeedMore }
     }
 
-    fn inflate(&mut self, input: &[u8], left: u64) -> Result<Fed, DecodeError> {
+    /// A compressed piece, which is of the stream once its checksum held.
+    fn inflate(&mut self, input: &[u8], left: u64, len: usize) -> Fed {
         let (in_before, out_before) = (self.inflate.total_in(), self.inflate.total_out());
-        let room = self.stream.room();
+        // With a byte more than it may hold, so that this shows.
+        let room = self.stream.room_for(len + 1 - self.stream.unverified);
         let status = self.inflate.decompress(input, room, FlushDecompress::None);
         let consumed = self.inflate.total_in() - in_before;
         let produced = self.inflate.total_out() - out_before;
-        self.stream.end += produced as usize;
+        self.stream.unverified += produced as usize;
         let left = left - consumed;
         let is_stuck = consumed == 0 && produced == 0;
+        let found = self.stream.unverified;
         let damage = match status {
-            Ok(Status::StreamEnd) => {
+            Ok(Status::StreamEnd) if found == len => {
+                self.stream.end += std::mem::take(&mut self.stream.unverified);
                 self.stage = Stage::Passing { left, is_all: true };
                 None
             }
+            Ok(status) if found > len || status == Status::StreamEnd => Some(LENGTH),
             // With input and room it goes on, or says that it cannot.
-            Ok(_) if is_stuck && (left == 0 || !input.is_empty()) => {
-                Some("a container ends before its contents do; the file is damaged there")
-            }
+            Ok(_) if is_stuck && (left == 0 || !input.is_empty()) => Some(Reason::Text(
+                "a container ends before its contents do; the file is damaged there",
+            )),
             Ok(_) => {
-                self.stage = Stage::Inside { left, is_zlib: true };
+                self.stage = Stage::Deflated { left, len };
                 None
             }
-            Err(_) => Some("a container cannot be inflated; the file is damaged there"),
+            Err(_) => Some(Reason::Text(
+                "a container cannot be inflated, or its checksum is wrong; the file is damaged there",
+            )),
         };
-        if let Some(damage) = damage {
-            self.damage = Some(Reason::Text(damage));
+        if damage.is_some() {
+            self.stream.unverified = 0;
+            self.damage = damage;
             self.stage = Stage::Passing { left, is_all: false };
             self.is_broken = true;
         } else if is_stuck && input.is_empty() && left > 0 {
-            return Ok(Fed::NeedMore);
+            return Fed::NeedMore;
         }
-        Ok(if consumed > 0 { Fed::Consumed(consumed as usize) } else { Fed::Grown })
+        if consumed > 0 { Fed::Consumed(consumed as usize) } else { Fed::Grown }
     }
 }
 

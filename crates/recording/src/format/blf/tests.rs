@@ -234,8 +234,28 @@ fn damage_costs_itself_and_is_told() {
         bytes[16] = 9;
         bytes
     };
+    let with = |at: usize, mask: u8| {
+        let mut bytes = container(ZLIB, &[message(5, 5), message(6, 6)].concat());
+        bytes[at] ^= mask;
+        bytes
+    };
+    let packed_len = Order::Little.u32(&good(5), 8) as usize;
+    let unchecked = || {
+        let mut bytes = good(5);
+        bytes[packed_len - 1] ^= 1;
+        bytes
+    };
+    let two_sizes = || {
+        let mut bytes = container(STORED, &[message(5, 5), message(6, 6)].concat());
+        bytes[24] ^= 4;
+        bytes
+    };
     for (middle, message) in [
-        (broken(), "a container cannot be inflated"),
+        (broken(), "a container holds more or less than it says"),
+        (unchecked(), "a container cannot be inflated, or its checksum is wrong"),
+        (with(24, 1), "a container holds more or less than it says"),
+        (with(27, 1), "a container says that it holds 16777312 bytes, more than 16 MiB"),
+        (two_sizes(), "a container holds more or less than it says"),
         (sized(0), "an object cannot have a size of 0 bytes"),
         (sized(31), "an object cannot have a size of 31 bytes"),
         (sized(u32::MAX), "an object cannot have a size of 4294967295 bytes"),
@@ -249,8 +269,10 @@ fn damage_costs_itself_and_is_told() {
         let [first, .., last] = &found[..] else { panic!("{found:?}") };
         assert_eq!((first.as_str(), last.as_str()), ("001#01", "002#02"), "{found:?}");
         let told: Vec<_> = found.iter().filter(|it| !it.contains('#')).collect();
-        // What was inflated before the damage was found may be another one.
-        assert!(told.len() <= 2 && told[told.len() - 1].contains(message), "{found:?}");
+        assert!(told.len() == 1 && told[0].contains(message), "{found:?}");
+        // Only the objects of a stored container are there without it.
+        let others = found.iter().filter(|it| it.contains('#')).skip(1);
+        assert!(others.clone().count() == 1 || others.eq(&["005#05", "006#06", "002#02"]));
         assert!(told.iter().all(|it| it.starts_with("byte ")), "{found:?}");
     }
     // Zeros are padding behind the last object, however many; elsewhere they are a hole.
@@ -273,6 +295,56 @@ fn damage_costs_itself_and_is_told() {
     let found = lenient(&file(START, &[good(1), last]));
     assert_eq!((&found[..2], found.len()), (&["001#01".to_owned(), "003#03".to_owned()][..], 3));
     assert!(found[2].contains("ends inside this record"), "{found:?}");
+}
+
+/// Nothing is made of bytes before a container that is lost and bytes behind it, wherever objects run over its borders.
+#[test]
+fn a_lost_container_costs_its_objects_and_glues_none() {
+    let all: Vec<_> = (1..=9_u8).map(|number| message(number.into(), number)).collect();
+    let stream = all.concat();
+    for (first, second) in (97..200).flat_map(|first| [(first, first + 96), (first, first + 130)]) {
+        let whole = [&stream[..first], &stream[first..second], &stream[second..]];
+        let parts = whole.map(|part| container(ZLIB, part));
+        // Of the middle one: its signature, its type, its contents, its checksum.
+        let end = Order::Little.u32(&parts[1], 8) as usize;
+        for (at, mask) in [(0, 1), (12, 1), (12, 8), (16, 2), (40, 0x10), (end - 1, 0x80)] {
+            let mut parts = parts.clone();
+            parts[1][at] ^= mask;
+            let mut decoder = FORMAT.decoder();
+            let found = read_on(&mut *decoder, &file(START, &parts));
+            let (before, behind) = (first / 48, second.div_ceil(48));
+            let kept = (1..=before).chain(behind + 1..=9);
+            let expected: Vec<_> = kept.map(|it| format!("{it:03X}#{it:02X}")).collect();
+            let frames = found.iter().filter(|it| it.contains('#'));
+            assert!(frames.clone().eq(&expected), "{first} {second} {at}: {found:?}");
+            let is_told = found.len() > expected.len() || decoder.passed_over().other_packets > 0;
+            assert!(is_told, "{first} {second} {at}: {found:?}");
+        }
+    }
+}
+
+/// Memory is what a container brings, not what it claims, up to a bound.
+#[test]
+fn a_container_takes_no_more_memory_than_it_may() {
+    let bomb = |len: usize, claimed: usize| {
+        let mut bytes = container(ZLIB, &object(65, 0, &vec![0; len - 32]));
+        bytes[24..28].copy_from_slice(&(claimed as u32).to_le_bytes());
+        bytes
+    };
+    for (container_len, claimed, told, most) in [
+        (MAX_CONTAINER_LEN, MAX_CONTAINER_LEN, None, MAX_CONTAINER_LEN + WINDOW_LEN),
+        (1_000, MAX_CONTAINER_LEN, Some("holds more or less than it says"), WINDOW_LEN),
+        (MAX_CONTAINER_LEN + 1, 1_000, Some("holds more or less than it says"), WINDOW_LEN),
+        (MAX_CONTAINER_LEN + 1, MAX_CONTAINER_LEN + 1, Some("more than 16 MiB"), WINDOW_LEN),
+    ] {
+        let parts = [bomb(container_len, claimed), container(ZLIB, &message(1, 1))];
+        let mut decoder = BlfDecoder::new();
+        let found = read_on(&mut decoder, &file(START, &parts));
+        let expected = told.map_or(1, |_| 2);
+        assert_eq!((found.len(), found[expected - 1].as_str()), (expected, "001#01"), "{found:?}");
+        assert!(told.is_none_or(|told| found[0].contains(told)), "{found:?}");
+        assert!(decoder.stream.bytes.len() <= most, "{}", decoder.stream.bytes.len());
+    }
 }
 
 #[test]
