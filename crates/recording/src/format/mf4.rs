@@ -8,7 +8,7 @@
 //! | HD | the start, in nanoseconds since 1970 |
 //! | DG, CG | data groups, sorted (one channel group each) or not, with record identifiers of 0 to 8 bytes |
 //! | CN, CC | members of `CAN_DataFrame`, `CAN_RemoteFrame`, `CAN_ErrorFrame`; virtual channels; linear and table conversions |
-//! | DT, DZ, DL, HL | records, deflated and transposed, too, in blocks of at most 16 MiB |
+//! | DT, DZ, DL, HL | records, deflated and transposed, too, in blocks of at most 16 MiB, whose checksum must hold |
 //! | SD, CG of variable length | `DataBytes` that are not in their record |
 //!
 //! A file that was not finished (`UnFinMF`) has no length in its last block and no counts of records; both are not needed. Times

@@ -1,15 +1,15 @@
 //! The bytes of a data group: its blocks one after the other, inflated and put in order.
 
-use std::io::Read;
+use flate2::{Decompress, FlushDecompress, Status};
 
-use flate2::read::ZlibDecoder;
-
-use super::block::{Blocks, Fault, MAX_BLOCK_LEN};
+use super::block::{Block, Blocks, Fault, MAX_BLOCK_LEN};
 use crate::decode::Reason;
 use crate::format::order::Order::Little;
 
 /// How much of a block is read at once that need not be in memory as a whole.
 const PIECE_LEN: u64 = 64 << 10;
+/// What a DZBLOCK has before its contents: what they are, how they are compressed, and both lengths.
+const HEAD_LEN: u64 = 24;
 /// How many links to blocks are kept.
 const MAX_TODO: usize = 1 << 17;
 
@@ -96,7 +96,7 @@ impl Stream {
                 b"HL" => self.push(at, &[block.link(0)])?,
                 b"DL" => self.push(at, block.links())?,
                 b"DZ" => {
-                    let bytes = inflate(blocks, at, block.data_at)?;
+                    let bytes = inflate(blocks, at, &block)?;
                     blocks.hold(at, self.inflated, bytes.len())?;
                     self.inflated = bytes.len();
                     self.append(at, bytes);
@@ -135,11 +135,11 @@ impl Stream {
     }
 }
 
-/// The contents of a DZBLOCK. Type 1 has the bytes of equal places in records together: it is a matrix of so many columns,
+/// The contents of a DZBLOCK, if its checksum holds (Adler-32, RFC 1950, 2.2) and it is as long as it says. Type 1 has the bytes of equal places in records together: it is a matrix of so many columns,
 /// written column by column, and the bytes that fill no row are behind it.
-fn inflate(blocks: &mut Blocks, at: u64, data_at: u64) -> Result<Vec<u8>, Fault> {
-    let mut head = [0; 24];
-    blocks.read(data_at, &mut head)?;
+fn inflate(blocks: &mut Blocks, at: u64, block: &Block) -> Result<Vec<u8>, Fault> {
+    let mut head = [0; HEAD_LEN as usize];
+    blocks.read(block.data_at, &mut head)?;
     let (kind, columns) = (head[2], Little.u32(&head, 4) as usize);
     let (len, packed_len) = (Little.u64(&head, 8), Little.u64(&head, 16));
     if len > MAX_BLOCK_LEN {
@@ -162,15 +162,19 @@ fn inflate(blocks: &mut Blocks, at: u64, data_at: u64) -> Result<Vec<u8>, Fault>
             ),
         ));
     }
+    if packed_len > block.data_len.saturating_sub(HEAD_LEN) {
+        let reason = "a compressed block says that it is longer than the block around it; the file is damaged";
+        return Err((at, Reason::Text(reason)));
+    }
     blocks.spend(at, packed_len)?;
-    let packed = blocks.bytes(data_at + 24, packed_len)?;
-    let mut bytes = Vec::with_capacity(len as usize);
-    let inflated = ZlibDecoder::new(&packed[..]).take(len).read_to_end(&mut bytes);
-    if inflated.is_err() || bytes.len() as u64 != len {
-        return Err((
-            at,
-            Reason::Text("a compressed block cannot be inflated; the file is damaged"),
-        ));
+    let packed = blocks.bytes(block.data_at + HEAD_LEN, packed_len)?;
+    // With a byte more than it may hold, so that this shows.
+    let mut bytes = Vec::with_capacity(len as usize + 1);
+    let status = Decompress::new(true).decompress_vec(&packed, &mut bytes, FlushDecompress::Finish);
+    if !matches!(status, Ok(Status::StreamEnd)) || bytes.len() as u64 != len {
+        let reason = "a compressed block cannot be inflated, its checksum is wrong, or it is not as long as it says; the file is \
+                      damaged";
+        return Err((at, Reason::Text(reason)));
     }
     if kind == 0 || columns == 0 {
         return Ok(bytes);

@@ -325,6 +325,57 @@ fn what_is_damaged_is_told_with_its_place() {
     assert_eq!(bomb.read().frames.len(), (1 << 20) / 24);
 }
 
+/// Whatever bit of the contents of a compressed block is wrong, or of its lengths: no frame is read of it.
+#[test]
+fn a_compressed_block_is_read_when_its_checksum_holds() {
+    for columns in [0, 24] {
+        let mut dz = 0;
+        let whole = sorted(|file, bytes| {
+            dz = packed(file, &bytes, columns) as usize + 24;
+            dz as u64 - 24
+        });
+        let packed_len = Little.u64(&whole.0, dz + 16) as usize;
+        let mut whole_flips = 0;
+        for at in (dz + 8..dz + 16).chain(dz + 24..dz + 24 + packed_len) {
+            for bit in 0..8 {
+                let mut bytes = whole.0.clone();
+                bytes[at] ^= 1 << bit;
+                let read = read(&bytes);
+                // A few bits mean nothing: those behind the last deflated one, and distances within a run of one byte.
+                let is_whole = read.frames == FRAMES && read.messages.is_empty();
+                let is_told = read.frames.is_empty() && !read.messages.is_empty();
+                assert!(is_whole || is_told, "{columns}: byte {at}, bit {bit}: {read:?}");
+                whole_flips += u32::from(is_whole);
+            }
+        }
+        assert!(whole_flips < 16, "{columns}: {whole_flips}");
+        // Those in front of a damaged block are read, and of what is behind it nothing.
+        let mut file = sorted(|file, bytes| {
+            let first = packed(file, &bytes[..36], 0);
+            let second = packed(file, &bytes[36..], 0);
+            dz = second as usize + 24;
+            file.block(b"DL", &[0, first, second], &[0; 8])
+        });
+        file.0[dz + 30] ^= 4;
+        let read = file.read();
+        assert_eq!(read.frames, FRAMES[..1], "{read:?}");
+        assert!(read.messages[0].contains("cannot be inflated"), "{read:?}");
+    }
+    // Nor is there more in it than it says.
+    let more = sorted(|file, bytes| {
+        let at = packed(file, &bytes, 0);
+        file.0[at as usize + 32..at as usize + 40].copy_from_slice(&72_u64.to_le_bytes());
+        at
+    });
+    assert!(more.read().messages[0].contains("not as long as it says"), "{:?}", more.read());
+    let longer = sorted(|file, bytes| {
+        let at = packed(file, &bytes, 0);
+        file.0[at as usize + 40] += 1;
+        at
+    });
+    assert!(longer.read().messages[0].contains("than the block around"), "{:?}", longer.read());
+}
+
 #[test]
 fn a_file_that_ends_anywhere_is_no_panic() {
     let whole = sorted(|file, bytes| packed(file, &bytes, 24));
