@@ -2,12 +2,15 @@
 //!
 //! What is read needs no bound on the ratio, since nothing is collected: the memory of gzip is constant, and a zstd frame that asks
 //! for a window of more than 128 MiB is refused. Of a zstd frame that is cut the last window is lost. Members of gzip (RFC 1952, 2.2) and frames of zstd (RFC 8878, 3.1) may follow
-//! one another.
+//! one another. Their checksums come last, behind what they are of: CRC-32 and length of gzip (RFC 1952, 2.3.1), the low half of XXH64
+//! of zstd (RFC 8878, 3.1.1), if it has one. So what is read counts as [`Confirmed`] only at the end of its member or frame.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use ruzstd::decoding::FrameDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
@@ -76,11 +79,19 @@ impl Compression {
 
     /// What is compressed in `source`. An error of the kind `UnexpectedEof` says that it is cut, one of the kind `InvalidData`
     /// that it is damaged; all others are those of `source`.
-    pub(crate) fn reader(self, source: impl Read + Send + 'static) -> Box<dyn Read + Send> {
+    pub(crate) fn reader(
+        self,
+        source: impl Read + Send + 'static,
+        confirmed: Confirmed,
+    ) -> Box<dyn Read + Send> {
         match self {
-            Self::Gzip => Box::new(GzipReader(MultiGzDecoder::new(source))),
+            Self::Gzip => Box::new(GzipReader {
+                member: Some(GzDecoder::new(BufReader::new(source))),
+                is_over: false,
+                confirmed,
+            }),
             Self::Zstd => {
-                Box::new(ZstdReader { source, decoder: Box::default(), is_in_frame: false })
+                Box::new(ZstdReader { source, decoder: Box::default(), frame: None, confirmed })
             }
         }
     }
@@ -92,16 +103,87 @@ impl fmt::Display for Compression {
     }
 }
 
-/// What is read with gzip.
-struct GzipReader<R>(MultiGzDecoder<R>);
+/// How many members or frames ended as they should: with them all is confirmed that was read until then.
+#[derive(Clone, Default)]
+pub(crate) struct Confirmed(Arc<AtomicU64>);
+
+impl Confirmed {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// All that was to be read was, but its checksum is another one.
+#[derive(Debug)]
+struct WrongChecksum;
+
+impl WrongChecksum {
+    fn error() -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, Self)
+    }
+}
+
+impl fmt::Display for WrongChecksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("its checksum is wrong")
+    }
+}
+impl std::error::Error for WrongChecksum {}
+
+/// Whether all was read that a checksum is of, which is wrong.
+pub(crate) fn is_wrong_checksum(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<WrongChecksum>())
+}
+
+/// What is read with gzip, member by member.
+struct GzipReader<R> {
+    /// `None` after the last one.
+    member: Option<GzDecoder<BufReader<R>>>,
+    is_over: bool,
+    confirmed: Confirmed,
+}
+
+impl<R: Read> GzipReader<R> {
+    /// The member is over, and its checksum held: goes on to the next one, if there is one.
+    fn next_member(&mut self) -> io::Result<()> {
+        let Some(member) = &mut self.member else { return Ok(()) };
+        if member.get_mut().fill_buf()?.is_empty() {
+            self.is_over = true;
+        } else if let Some(member) = self.member.take() {
+            self.member = Some(GzDecoder::new(member.into_inner()));
+        }
+        self.confirmed.add();
+        Ok(())
+    }
+
+    fn fail(&mut self, error: io::Error) -> io::Error {
+        self.is_over |= error.kind() != io::ErrorKind::Interrupted;
+        match error.kind() {
+            // The library has no other mark for it.
+            io::ErrorKind::InvalidInput if error.to_string().contains("matching checksum") => {
+                WrongChecksum::error()
+            }
+            // A wrong header; the inflater has the other kind.
+            io::ErrorKind::InvalidInput => io::Error::new(io::ErrorKind::InvalidData, error),
+            _ => error,
+        }
+    }
+}
 
 impl<R: Read> Read for GzipReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        self.0.read(out).map_err(|error| match error.kind() {
-            // A wrong header or checksum; the inflater has the other kind.
-            io::ErrorKind::InvalidInput => io::Error::new(io::ErrorKind::InvalidData, error),
-            _ => error,
-        })
+        while let Some(member) = self.member.as_mut().filter(|_| !self.is_over && !out.is_empty()) {
+            match member.read(out) {
+                Ok(0) => self.next_member()?,
+                Ok(count) => return Ok(count),
+                Err(error) => return Err(self.fail(error)),
+            }
+        }
+        Ok(0)
     }
 }
 
@@ -109,23 +191,37 @@ impl<R: Read> Read for GzipReader<R> {
 struct ZstdReader<R> {
     source: R,
     decoder: Box<FrameDecoder>,
-    is_in_frame: bool,
+    frame: Option<ZstdFrame>,
+    confirmed: Confirmed,
+}
+
+/// The frame that is read.
+struct ZstdFrame {
+    /// How many bytes it says that it has, if it does.
+    claimed_len: Option<u64>,
+    /// How many were read.
+    len: u64,
 }
 
 impl<R: Read> ZstdReader<R> {
-    /// Begins the next frame and says whether there is one.
-    fn begin(&mut self) -> io::Result<bool> {
+    /// Begins the next frame, if there is one.
+    fn begin(&mut self) -> io::Result<Option<ZstdFrame>> {
         loop {
             // Behind the last frame nothing follows; an end inside the header is a cut.
-            let mut head = [0; Compression::MAGIC_LEN];
+            let mut head = [0; Compression::MAGIC_LEN + 1];
             let len = read_as_far_as_it_goes(&mut self.source, &mut head)?;
             if len == 0 {
-                return Ok(false);
+                return Ok(None);
             }
             let mut source = Watched::new(head[..len].chain(&mut self.source));
             let begun = self.decoder.reset(&mut source);
             let length = match begun {
-                Ok(()) => return Ok(true),
+                Ok(()) => {
+                    // The descriptor says whether there is a length (RFC 8878, 3.1.1.1.1).
+                    let has_len = head[Compression::MAGIC_LEN] & 0xE0 != 0;
+                    let claimed_len = has_len.then(|| self.decoder.content_size());
+                    return Ok(Some(ZstdFrame { claimed_len, len: 0 }));
+                }
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
                     length,
                     ..
@@ -143,12 +239,10 @@ impl<R: Read> ZstdReader<R> {
 impl<R: Read> Read for ZstdReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
-            if !self.is_in_frame {
-                if !self.begin()? {
-                    return Ok(0);
-                }
-                self.is_in_frame = true;
+            if self.frame.is_none() {
+                self.frame = self.begin()?;
             }
+            let Some(frame) = &mut self.frame else { return Ok(0) };
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
                 let mut source = Watched::new(&mut self.source);
                 let strategy = ruzstd::decoding::BlockDecodingStrategy::UptoBytes(DECODED_LEN);
@@ -157,6 +251,7 @@ impl<R: Read> Read for ZstdReader<R> {
                 }
             }
             let count = self.decoder.read(out)?;
+            frame.len += count as u64;
             if count > 0 {
                 return Ok(count);
             }
@@ -165,9 +260,13 @@ impl<R: Read> Read for ZstdReader<R> {
             if let (Some(written), Some(found)) = checksums
                 && written != found
             {
-                return Err(damaged("the checksum of a frame is wrong"));
+                return Err(WrongChecksum::error());
             }
-            self.is_in_frame = false;
+            if frame.claimed_len.is_some_and(|claimed| claimed != frame.len) {
+                return Err(damaged("a frame is longer or shorter than it says"));
+            }
+            self.frame = None;
+            self.confirmed.add();
         }
     }
 }
@@ -262,7 +361,7 @@ mod tests {
 
     fn read(bytes: Vec<u8>, compression: Compression) -> (Vec<u8>, Option<io::ErrorKind>) {
         let mut read = Vec::new();
-        let mut reader = compression.reader(Slow(io::Cursor::new(bytes)));
+        let mut reader = compression.reader(Slow(io::Cursor::new(bytes)), Confirmed::default());
         let error = reader.read_to_end(&mut read).err();
         (read, error.map(|error| error.kind()))
     }

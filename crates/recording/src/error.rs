@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 
-use crate::compression::Compression;
+use crate::compression::{Compression, is_wrong_checksum};
 use crate::decode::{DecodeError, Position};
 use crate::encode::EncodeError;
 use crate::format::{FORMATS, Format};
@@ -22,8 +22,13 @@ pub(crate) enum Problem {
     UnknownEnding,
     /// What is compressed in pieces.
     NotGrowing(String),
-    /// What it is compressed with cannot be read further, from this byte of the file.
-    Compressed(Compression, u64, io::Error),
+    /// What it is compressed with cannot be read further, from this byte of the file; no checksum confirms so many records before.
+    Compressed {
+        what: Compression,
+        offset: u64,
+        unverified: u64,
+        error: io::Error,
+    },
     /// Compressed again inside.
     Twice(Compression),
     Malformed(DecodeError),
@@ -74,9 +79,10 @@ impl RecordingError {
         matches!(&self.0.1, Problem::Io(_, error) if error.kind() == ErrorKind::AlreadyExists)
     }
 
-    /// Whether what the recording is compressed with only ends too early.
-    pub(crate) fn is_cut_compression(&self) -> bool {
-        matches!(&self.0.1, Problem::Compressed(_, _, error) if error.kind() == ErrorKind::UnexpectedEof)
+    /// Whether what the recording is compressed with ends too early, or with a wrong checksum: all before was read.
+    pub(crate) fn is_end_of_compressed(&self) -> bool {
+        matches!(&self.0.1, Problem::Compressed { error, .. }
+            if error.kind() == ErrorKind::UnexpectedEof || is_wrong_checksum(error))
     }
 
     /// Whether the recording is malformed in a place that [`Recording::skip_malformed`](crate::Recording::skip_malformed) passes
@@ -130,29 +136,16 @@ impl fmt::Display for RecordingError {
                 "{name}: {what} is compressed piece by piece, so the last piece would be lost if recording ended early; record \
                  into .log or .pcapng, and convert that with `candor log convert`"
             ),
-            Problem::Compressed(what, offset, error)
-                if error.kind() == ErrorKind::UnexpectedEof =>
-            {
-                write!(
-                    f,
-                    "{name}: byte {offset}: the file ends inside what is compressed with {what}: it was not written to its end"
-                )
+            Problem::Compressed { what, offset, unverified, error } => {
+                write!(f, "{name}: {}", compressed(*what, *offset, error))?;
+                match unverified {
+                    0 => Ok(()),
+                    count => write!(
+                        f,
+                        "; records before it that are unverified, since no checksum confirms them: {count}"
+                    ),
+                }
             }
-            // The library has no other mark for it.
-            Problem::Compressed(what, offset, error)
-                if error.to_string().contains("window_size is too big") =>
-            {
-                write!(
-                    f,
-                    "{name}: near byte {offset}: what is compressed with {what} needs a window of more than 128 MiB; decompress \
-                     it first, with `zstd -d --long=31`"
-                )
-            }
-            Problem::Compressed(what, offset, error) => write!(
-                f,
-                "{name}: near byte {offset}: what is compressed with {what} is damaged: {error}; the rest cannot be read, copy \
-                 the file again"
-            ),
             Problem::Twice(what) => {
                 write!(f, "{name}: it is compressed twice; decompress it once with `{what} -d`")
             }
@@ -181,6 +174,27 @@ impl fmt::Display for RecordingError {
     }
 }
 
+/// Why what is compressed cannot be read further, and what to do about it.
+fn compressed(what: Compression, offset: u64, error: &io::Error) -> String {
+    if error.kind() == ErrorKind::UnexpectedEof {
+        return format!(
+            "byte {offset}: the file ends inside what is compressed with {what}: it was not written to its end"
+        );
+    }
+    let rest = match error.to_string() {
+        _ if is_wrong_checksum(error) => {
+            "has a wrong checksum; nothing behind it was read, copy the file again".to_owned()
+        }
+        // The library has no other mark for it.
+        text if text.contains("window_size is too big") => {
+            "needs a window of more than 128 MiB; decompress it first, with `zstd -d --long=31`"
+                .to_owned()
+        }
+        text => format!("is damaged: {text}; the rest cannot be read, copy the file again"),
+    };
+    format!("near byte {offset}: what is compressed with {what} {rest}")
+}
+
 /// Nanoseconds as seconds with all decimals.
 fn seconds(ns: i128) -> String {
     let (sign, ns) = (if ns < 0 { "-" } else { "" }, ns.unsigned_abs());
@@ -198,7 +212,7 @@ impl std::error::Error for RecordingError {
             Problem::Malformed(error) => Some(error),
             Problem::Unfit(error) => Some(error),
             Problem::Interface(error) => Some(error),
-            Problem::Compressed(_, _, error) => Some(error),
+            Problem::Compressed { error, .. } => Some(error),
             Problem::UnknownContent
             | Problem::UnknownEnding
             | Problem::NotGrowing(_)

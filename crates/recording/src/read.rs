@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::can_udp::CanUdp;
-use crate::compression::Compression;
+use crate::compression::{Compression, Confirmed};
 use crate::decode::{DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Step};
 use crate::error::{Problem, RecordingError};
 use crate::format::{FORMATS, Format};
@@ -95,10 +95,11 @@ pub struct Recording {
     is_over: bool,
     skips_malformed: bool,
     skipped: Skipped,
-    has_records: bool,
+    records: u64,
     /// Ethernet frames that nobody asked for.
     ethernet_frames: u64,
     cut: Option<RecordingError>,
+    unverified: Option<u64>,
 }
 
 /// What a recording is compressed with.
@@ -106,8 +107,11 @@ struct Compressed {
     compression: Compression,
     /// How many bytes of the file were read.
     read_bytes: Arc<AtomicU64>,
-    /// Why it could not be decompressed further.
-    end: Option<RecordingError>,
+    confirmed: Confirmed,
+    /// How many records there were when that last grew.
+    confirmed_records: u64,
+    /// Where and why it could not be decompressed further.
+    end: Option<(u64, io::Error)>,
 }
 
 /// Counts what is read.
@@ -171,9 +175,10 @@ impl Recording {
             is_over: false,
             skips_malformed: false,
             skipped: Skipped::default(),
-            has_records: false,
+            records: 0,
             ethernet_frames: 0,
             cut: None,
+            unverified: None,
         };
         recording.decompress()?;
         recording.format = match format {
@@ -226,10 +231,18 @@ impl Recording {
     }
 
     /// Where the file ends inside a record, once that was found: its recorder was stopped, or its disk
-    /// was full. The records before are whole, and that one is passed over.
+    /// was full. The records before are whole, and that one is passed over. Or where a checksum is wrong of what the recording is
+    /// compressed with: the records before were read, and nothing behind.
     #[must_use]
     pub fn cut(&self) -> Option<&RecordingError> {
         self.cut.as_ref()
+    }
+
+    /// How many of the last records no checksum confirms, since what the recording is compressed with ended too early, is damaged, or
+    /// has a wrong checksum. `None` if nothing of this was found.
+    #[must_use]
+    pub fn unverified(&self) -> Option<u64> {
+        self.unverified
     }
 
     /// When the measurement began, in nanoseconds since 1970, if the recording has said so.
@@ -268,8 +281,12 @@ impl Recording {
         let head = io::Cursor::new(self.buffer[..self.end].to_vec());
         let source = std::mem::replace(&mut self.source, Box::new(io::empty()));
         let read_bytes = Arc::<AtomicU64>::default();
-        self.source = compression.reader(Counted(head.chain(source), read_bytes.clone()));
-        self.compressed = Some(Compressed { compression, read_bytes, end: None });
+        let confirmed = Confirmed::default();
+        let source = Counted(head.chain(source), read_bytes.clone());
+        self.source = compression.reader(source, confirmed.clone());
+        let (confirmed_records, end) = (0, None);
+        self.compressed =
+            Some(Compressed { compression, read_bytes, confirmed, confirmed_records, end });
         (self.end, self.at_end) = (0, false);
         self.fill_up_to(Compression::MAGIC_LEN)?;
         match Compression::by_content(&self.buffer[..self.end]) {
@@ -296,7 +313,7 @@ impl Recording {
             }
             self.fill()?;
         }
-        if let Some(end) = self.compressed.as_mut().and_then(|compressed| compressed.end.take()) {
+        if let Some(end) = self.end_of_compressed() {
             return Err(end);
         }
         // A name says nothing about bytes that no text has.
@@ -314,8 +331,16 @@ impl Recording {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
+        let confirmed = |it: &Self| it.compressed.as_ref().map(|it| it.confirmed.count());
+        let before = confirmed(self);
         loop {
-            match self.source.read(&mut self.buffer[self.end..]) {
+            let read = self.source.read(&mut self.buffer[self.end..]);
+            if confirmed(self) != before
+                && let Some(compressed) = &mut self.compressed
+            {
+                compressed.confirmed_records = self.records;
+            }
+            match read {
                 Ok(count) => {
                     self.end += count;
                     self.at_end = count == 0;
@@ -334,9 +359,7 @@ impl Recording {
         let Some(compressed) = self.compressed.as_mut().filter(|_| is_compressed) else {
             return Err(RecordingError::io(&self.name, "cannot be read", error));
         };
-        let place = compressed.read_bytes.load(Ordering::Relaxed);
-        let problem = Problem::Compressed(compressed.compression, place, error);
-        compressed.end = Some(RecordingError::new(&self.name, problem));
+        compressed.end = Some((compressed.read_bytes.load(Ordering::Relaxed), error));
         self.at_end = true;
         Ok(())
     }
@@ -392,7 +415,7 @@ impl Recording {
             match self.decoder.decode(&self.buffer[self.start..self.end], self.at_end) {
                 Ok(Step::Record { consumed, record }) => {
                     self.consume(consumed);
-                    self.has_records = true;
+                    self.records += 1;
                     return Ok(Some(Found::Can(record)));
                 }
                 Ok(Step::Ethernet { consumed, record }) => {
@@ -401,13 +424,13 @@ impl Recording {
                     let from_buffer =
                         |span: PacketSpan| PacketSpan { start: start + span.start, ..span };
                     self.consume(consumed);
-                    self.has_records = true;
+                    self.records += 1;
                     return Ok(Some(Found::Ethernet(record.map(from_buffer))));
                 }
                 Ok(Step::Skip { consumed }) => self.consume(consumed),
                 Ok(Step::NeedMore) => self.fill()?,
                 Ok(Step::End) => return self.end(),
-                Err(error) if error.is_cut() && self.has_records => {
+                Err(error) if error.is_cut() && self.records > 0 => {
                     self.consume(error.resume.unwrap_or(0));
                     self.cut = Some(RecordingError::new(&self.name, Problem::Malformed(error)));
                     return self.end();
@@ -419,11 +442,10 @@ impl Recording {
 
     /// All that could be read was; if it was decompressed no further, that is told.
     fn end(&mut self) -> Result<Option<Found>, RecordingError> {
-        let end = self.compressed.as_mut().and_then(|compressed| compressed.end.take());
-        match end {
+        match self.end_of_compressed() {
             None => {}
-            Some(end) if end.is_cut_compression() && self.has_records => self.cut = Some(end),
-            Some(end) if self.skips_malformed && self.has_records => {
+            Some(end) if end.is_end_of_compressed() && self.records > 0 => self.cut = Some(end),
+            Some(end) if self.skips_malformed && self.records > 0 => {
                 self.cut = None;
                 self.skipped.count += 1;
                 self.skipped.first.get_or_insert(end);
@@ -431,6 +453,17 @@ impl Recording {
             Some(end) => return Err(end),
         }
         Ok(None)
+    }
+
+    /// Why it was decompressed no further, and how many of the records that were read no checksum confirms.
+    fn end_of_compressed(&mut self) -> Option<RecordingError> {
+        let compressed = self.compressed.as_mut()?;
+        let (offset, error) = compressed.end.take()?;
+        let unverified = self.records - compressed.confirmed_records;
+        self.unverified = Some(unverified);
+        let what = compressed.compression;
+        let problem = Problem::Compressed { what, offset, unverified, error };
+        Some(RecordingError::new(&self.name, problem))
     }
 
     fn skip(&mut self, error: DecodeError) -> Result<(), RecordingError> {
@@ -543,18 +576,11 @@ mod tests {
     /// Whatever format it is in, and however many records were read before it was cut or damaged.
     #[test]
     fn compressed_recordings_are_read() {
-        use crate::compression::Compressor;
-        use std::io::Write;
         let record = |time_ns: u64| Record {
             time_ns,
             interface: crate::InterfaceIndex(0),
             direction: None,
             frame: format!("{:03X}#{time_ns:016X}", time_ns % 2_000).parse().unwrap(),
-        };
-        let packed = |bytes: &[u8], compression| {
-            let mut out = Compressor::new(Vec::new(), Some(compression));
-            out.write_all(bytes).unwrap();
-            out.finish().unwrap().0
         };
         for compression in Compression::ALL {
             for format in Format::written() {
@@ -595,6 +621,90 @@ mod tests {
                 .skip_malformed(true);
             assert!(damaged.by_ref().all(|record| record.is_ok()));
             assert!(damaged.skipped().count > 0 || compression == Compression::Gzip);
+        }
+    }
+
+    fn packed(bytes: &[u8], compression: Compression) -> Vec<u8> {
+        use std::io::Write;
+        let mut out = crate::compression::Compressor::new(Vec::new(), Some(compression));
+        out.write_all(bytes).unwrap();
+        out.finish().unwrap().0
+    }
+
+    /// A zstd frame without a checksum: one segment of this length, one block as it is (RFC 8878, 3.1.1).
+    fn unchecked(bytes: &[u8]) -> Vec<u8> {
+        let block = ((bytes.len() as u32) << 3 | 1).to_le_bytes();
+        let mut out = vec![0x28, 0xB5, 0x2F, 0xFD, 0x20, bytes.len() as u8];
+        out.extend_from_slice(&block[..3]);
+        out.extend_from_slice(bytes);
+        out
+    }
+
+    /// Of a recording in two members or frames: what came since the last checksum that held is unverified.
+    #[test]
+    fn records_without_a_checksum_behind_them_are_told() {
+        use Compression::{Gzip, Zstd};
+        let lines = |from: u64, to: u64| {
+            let line = |number| format!("({number}.000000) can0 123#{number:04X}\n");
+            (from..=to).map(line).collect::<String>().into_bytes()
+        };
+        let (first, second) = (lines(1, 3), lines(4, 8));
+        // What comes behind the second one is not read.
+        let parts = |compression| {
+            [&first, &second, &lines(9, 9)].map(|it| packed(it, compression)).to_vec()
+        };
+        let plain = [&first, &second, &lines(9, 9)].map(|it| unchecked(it)).to_vec();
+        let flipped = |mut parts: Vec<Vec<u8>>, from_end: usize| {
+            let at = parts[1].len() - from_end;
+            parts[1][at] ^= 0x10;
+            parts
+        };
+        let cut = |mut parts: Vec<Vec<u8>>, less: usize| {
+            parts.truncate(2);
+            let len = parts[1].len() - less;
+            parts[1].truncate(len);
+            parts
+        };
+        let wrong = "has a wrong checksum; nothing behind it was read, copy the file again; records before it that are unverified, \
+                     since no checksum confirms them: 5";
+        let length = "is damaged: a frame is longer or shorter than it says; the rest cannot be read, copy the file again; records \
+                      before it that are unverified, since no checksum confirms them: 5";
+        let early = "was not written to its end; records before it that are unverified, since no checksum confirms them: ";
+        let early_5 = format!("{early}5");
+        for (parts, frames, unverified, told) in [
+            (parts(Gzip), 9, None, ""),
+            (parts(Zstd), 9, None, ""),
+            (plain.clone(), 9, None, ""),
+            // The checksum, and of gzip the length behind it.
+            (flipped(parts(Gzip), 8), 8, Some(5), wrong),
+            (flipped(parts(Gzip), 1), 8, Some(5), wrong),
+            (flipped(parts(Zstd), 1), 8, Some(5), wrong),
+            (cut(parts(Gzip), 1), 8, Some(5), &early_5),
+            (cut(parts(Gzip), 8), 8, Some(5), &early_5),
+            (cut(parts(Zstd), 2), 3, Some(0), "was not written to its end"),
+            (cut(plain.clone(), 10), 3, Some(0), "was not written to its end"),
+        ] {
+            let mut recording = Recording::new("a", io::Cursor::new(parts.concat()), None).unwrap();
+            let read = recording.by_ref().map(Result::unwrap).count();
+            let cut = recording.cut().map(ToString::to_string).unwrap_or_default();
+            assert_eq!((read, recording.unverified()), (frames, unverified), "{cut}");
+            assert!(cut.ends_with(told) && cut.is_empty() == told.is_empty(), "{cut}");
+            assert_eq!(recording.skipped().count, 0);
+        }
+        // A length that is wrong is damage, also where there is no checksum.
+        let mut parts = plain;
+        parts[1][5] += 1;
+        for skips_malformed in [false, true] {
+            let source = io::Cursor::new(parts.concat());
+            let recording = Recording::new("a", source, None).unwrap();
+            let mut recording = recording.skip_malformed(skips_malformed);
+            let read: Vec<_> = recording.by_ref().collect();
+            let error = read.last().and_then(|it| it.as_ref().err()).map(ToString::to_string);
+            let skipped = recording.skipped().first.as_ref().map(ToString::to_string);
+            let message = error.or(skipped).unwrap_or_default();
+            assert!(message.ends_with(length), "{message}");
+            assert_eq!(recording.unverified(), Some(5));
+            assert_eq!(read.iter().filter(|it| it.is_ok()).count(), 8);
         }
     }
 
