@@ -30,6 +30,8 @@ mod candump;
 mod carbus;
 mod channels;
 mod console;
+#[cfg(test)]
+mod flips;
 mod gvret;
 mod link;
 mod mf4;
@@ -388,8 +390,12 @@ mod tests {
             Just(Some(Direction::Received)),
             Just(Some(Direction::Transmitted)),
         ];
-        let ethernet = (proptest::collection::vec(any::<u8>(), 0..70), any::<u32>())
-            .prop_map(|(bytes, original_len)| Any::Ethernet(bytes, original_len));
+        let ethernet = (proptest::collection::vec(any::<u8>(), 0..70), any::<u32>()).prop_map(
+            |(bytes, original_len)| {
+                let original_len = original_len.max(bytes.len() as u32);
+                Any::Ethernet(bytes, original_len)
+            },
+        );
         let frame = prop_oneof![3 => any_frame().prop_map(Any::Can), 1 => ethernet];
         (time, name.prop_map(String::from), direction, frame)
     }
@@ -472,7 +478,7 @@ mod tests {
     }
 
     /// Texts of the formats that are only read.
-    const TEXTS: [(&str, &str); 6] = [
+    pub(crate) const TEXTS: [(&str, &str); 6] = [
         (
             "gvret",
             "Time Stamp,ID,Extended,Dir,Bus,LEN,D1\n17,0000021A,false,Rx,0,2,FE,36,\n18,1,true,Tx,1,0,\n",

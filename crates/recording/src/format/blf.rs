@@ -657,4 +657,4 @@ impl Decoder for BlfDecoder {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

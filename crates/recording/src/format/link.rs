@@ -18,6 +18,10 @@ use super::order::Order;
 use crate::decode::Reason;
 use crate::record::Direction;
 
+/// A packet of which more is there than there was: one of its two lengths is wrong.
+pub(super) const MORE_THAN_THERE_WAS: Reason =
+    Reason::Text("more bytes of the packet are there than it had; the capture is damaged there");
+
 const CAN_PROTOCOL: u16 = 12;
 const CANFD_PROTOCOL: u16 = 13;
 const OUTGOING: u16 = 4;

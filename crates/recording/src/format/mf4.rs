@@ -20,7 +20,7 @@ mod data;
 mod field;
 mod group;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

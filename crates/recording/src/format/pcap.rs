@@ -16,7 +16,7 @@
 //! of theirs, and a second interface cannot be written. Only CAN is written. CAN frames in datagrams of can2udp have interfaces: see
 //! [`CanUdp`](crate::CanUdp).
 
-use super::link::{Found, Link, read_can};
+use super::link::{Found, Link, MORE_THAN_THERE_WAS, read_can};
 use super::order::Order;
 use super::{Format, Labels, UNNAMED, UNNAMED_ETHERNET, USUAL};
 use crate::can_udp::CanUdpReader;
@@ -213,6 +213,9 @@ impl PcapDecoder {
     /// The record in `bytes`, whose packet is `packet`.
     fn record(&mut self, header: Header, bytes: &[u8], packet: &[u8]) -> Result<Step, Reason> {
         let [seconds, ticks, original_len] = [0, 4, 12].map(|at| header.order.u32(bytes, at));
+        if packet.len() > original_len as usize {
+            return Err(MORE_THAN_THERE_WAS);
+        }
         if ticks >= header.ticks_per_second {
             return Err(Reason::Number(
                 "the fraction of the time is ",
@@ -452,6 +455,7 @@ mod tests {
             (file(1_000_000, 16, &PACKET), "the fraction of the time is 1000000", Some(32)),
             (file(0, 16, &PACKET[..10]), "the capture keeps only 10 bytes of the frame", Some(26)),
             (file(0, 10, &PACKET[..10]), "10 bytes, but the layout needs 11", Some(26)),
+            (file(0, 15, &PACKET), "more bytes of the packet are there than it had", Some(32)),
             (file(0, 17, &nine_bytes), "9 bytes of data, but a classical", Some(33)),
             (file(0, 100, &xl), "CAN XL frames are not supported", Some(116)),
             (file(0, 20, &xl[..20]), "CAN XL frames are not supported", Some(36)),

@@ -20,7 +20,7 @@
 //! Written are little-endian blocks with times in nanoseconds, an interface description before the
 //! first packet of each interface.
 
-use super::link::{Found, Link, read_can};
+use super::link::{Found, Link, MORE_THAN_THERE_WAS, read_can};
 use super::order::Order;
 use super::{Format, Labels, USUAL};
 use crate::can_udp::CanUdpReader;
@@ -92,8 +92,9 @@ struct PcapngDecoder {
     offset: u64,
     /// Packets consumed so far, those of other protocols included.
     packets: u64,
-    /// How much of a block that does not matter is still to come.
+    /// How much of a block that does not matter is still to come, and how long the block says that it is.
     skipping: u64,
+    skipped_len: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -125,7 +126,7 @@ impl Decoder for PcapngDecoder {
                 return self.whole_block(block, input, at_end);
             }
         }
-        self.skipping = u64::from(block.len);
+        (self.skipping, self.skipped_len) = (u64::from(block.len), block.len);
         self.skip(input, at_end)
     }
 
@@ -166,14 +167,22 @@ impl PcapngDecoder {
     }
 
     fn skip(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
-        if input.is_empty() {
+        let before = self.skipping.saturating_sub(4).min(input.len() as u64) as usize;
+        // The length again, at its end.
+        let consumed = if before == 0 { 4 } else { before };
+        if input.len() < consumed {
             if !at_end {
                 return Ok(Step::NeedMore);
             }
             self.skipping = 0;
-            return Err(self.error(false, CUT, Some(0)));
+            return Err(self.error(false, CUT, Some(input.len())));
         }
-        let consumed = usize::try_from(self.skipping).map_or(input.len(), |n| n.min(input.len()));
+        let has_length = |order: Order| order.u32(input, 0) == self.skipped_len;
+        if before == 0 && !self.order.is_some_and(has_length) {
+            // Where it begins.
+            self.offset -= u64::from(self.skipped_len) - 4;
+            return Err(self.error(false, TWO_LENGTHS, None));
+        }
         self.skipping -= consumed as u64;
         self.offset += consumed as u64;
         Ok(Step::Skip { consumed })
@@ -269,8 +278,7 @@ impl PcapngDecoder {
             return self.need_more(input, at_end);
         };
         if block.order.u32(bytes, consumed - 4) != block.len {
-            let reason = "the two lengths of the block differ; the file is damaged from here on";
-            return Err(self.error(is_packet, Reason::Text(reason), None));
+            return Err(self.error(is_packet, TWO_LENGTHS, None));
         }
         let body = &bytes[..consumed - 4];
         let step = if is_packet {
@@ -353,6 +361,9 @@ impl PcapngDecoder {
         };
         let frame =
             PacketSpan { start: PACKET_AT, len: captured_len, original_len: order.u32(body, 24) };
+        if captured_len > frame.original_len as usize {
+            return Err(MORE_THAN_THERE_WAS);
+        }
         let step = self.step((order, interface), time_ns, direction, frame, body)?;
         self.latest_ns = time_ns;
         Ok(step)
@@ -399,6 +410,8 @@ impl PcapngDecoder {
     }
 }
 
+const TWO_LENGTHS: Reason =
+    Reason::Text("the two lengths of the block differ; the file is damaged from here on");
 const SHORT_BLOCK: Reason =
     Reason::Text("the block is shorter than its lengths say; the capture is damaged");
 const BAD_TIME: Reason = Reason::Text(

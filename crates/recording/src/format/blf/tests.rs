@@ -74,6 +74,14 @@ fn message(id: u32, data: u8) -> Vec<u8> {
     object(1, u64::from(data), &body)
 }
 
+/// Nine frames in three containers, with objects that run over both borders.
+pub(in crate::format) fn three_containers(method: u16) -> Vec<u8> {
+    let all: Vec<_> = (1..=9_u8).map(|number| message(number.into(), number)).collect();
+    let stream = all.concat();
+    let parts = [&stream[..110], &stream[110..250], &stream[250..]];
+    file(START, &parts.map(|part| container(method, part)))
+}
+
 fn frame(text: &str) -> Frame {
     text.parse().unwrap()
 }

@@ -192,6 +192,29 @@ fn packed(file: &mut File, bytes: &[u8], columns: usize) -> u64 {
     file.block(b"DZ", &[], &data)
 }
 
+/// A recording with its records as they are, and where they are.
+pub(in crate::format) fn stored() -> (Vec<u8>, std::ops::Range<usize>) {
+    let mut at = 0;
+    let file = sorted(|file, bytes| {
+        at = file.block(b"DT", &[], &bytes);
+        at
+    });
+    let from = at as usize + 24;
+    (file.0, from..from + records().len() * 24)
+}
+
+/// A recording with a compressed block, and where the block has its contents.
+pub(in crate::format) fn compressed() -> (Vec<u8>, std::ops::Range<usize>) {
+    let mut at = 0;
+    let file = sorted(|file, bytes| {
+        at = packed(file, &bytes, 24);
+        at
+    });
+    let contents = at as usize + 48;
+    let len = Little.u64(&file.0, at as usize + 40) as usize;
+    (file.0, contents..contents + len)
+}
+
 #[test]
 fn records_are_read_however_their_blocks_are_cut() {
     let expected = Read { frames: FRAMES.map(str::to_owned).into(), messages: vec![] };

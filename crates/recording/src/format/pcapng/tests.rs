@@ -198,11 +198,13 @@ fn packets_of_other_protocols_are_counted_whatever_their_size() {
 fn an_end_inside_a_block_passed_over_is_reported_once() {
     let file = File::new(Order::Little).block(5, &[0; 40]);
     let mut decoder = FORMAT.decoder();
-    assert_eq!(decoder.decode(&file.bytes[..28], false), Ok(Step::Skip { consumed: 28 }));
-    assert_eq!(decoder.decode(&file.bytes[28..79], true), Ok(Step::Skip { consumed: 51 }));
-    let error = decoder.decode(&[], true).unwrap_err();
-    assert!(error.to_string().starts_with("byte 79: the file ends inside"), "{error}");
-    assert_eq!(error.resume, Some(0));
+    for (from, to, consumed) in [(0, 28, 24), (24, 28, 4), (28, 79, 48)] {
+        let step = decoder.decode(&file.bytes[from..to], to == 79);
+        assert_eq!(step, Ok(Step::Skip { consumed }));
+    }
+    let error = decoder.decode(&file.bytes[76..79], true).unwrap_err();
+    assert!(error.to_string().starts_with("byte 76: the file ends inside"), "{error}");
+    assert_eq!(error.resume, Some(3));
     assert_eq!(decoder.decode(&[], true), Ok(Step::End));
 }
 
@@ -219,6 +221,13 @@ fn damage_says_where_and_why() {
     cut.bytes.pop();
     let mut beyond = can().enhanced(0, 0, &PACKET, &[]);
     beyond.bytes[48 + 20] = 17;
+    let mut more = can().enhanced(0, 0, &PACKET, &[]);
+    more.bytes[48 + 24] = 15;
+    // Of a block that is passed over, and of a section header.
+    let mut unequal_other = file().block(5, &[0; 8]);
+    unequal_other.bytes[28 + 16] ^= 4;
+    let mut unequal_section = file();
+    unequal_section.bytes[24] ^= 1;
     for (file, message, can_resume) in [
         (
             File { order: Order::Big, bytes: vec![] },
@@ -232,6 +241,9 @@ fn damage_says_where_and_why() {
         ),
         (version_2, "byte 0: pcapng version 2 is not supported", false),
         (unequal, "byte 28: the two lengths of the block differ", false),
+        (unequal_other, "byte 28: the two lengths of the block differ", false),
+        (unequal_section, "byte 0: the two lengths of the block differ", false),
+        (more, "byte 48 (record 1): more bytes of the packet are there than it had", true),
         (
             file().interface(Link::CAN_TYPE, 0, &[(2, &long_name)]),
             "byte 28: the name of the interface has 256",
