@@ -136,8 +136,10 @@ struct Cursor {
     groups: Vec<Group>,
     /// Their record identifiers, together in memory since each record is looked up.
     record_ids: Vec<u64>,
-    /// Its next frame; `None` at its end.
+    /// Its next frame; `None` at its end, or if it is still to be read.
     head: Option<Waiting>,
+    /// Whether it is: at first, and behind a record that is damaged.
+    is_due: bool,
 }
 
 /// Values of variable length by their places in their stream, the latest [`VALUES`].
@@ -268,7 +270,8 @@ impl Mf4Decoder {
                 groups.sort_by_key(|group| group.record_id);
                 let stream = Stream::new(block.link(2), is_unfinished);
                 let record_ids = groups.iter().map(|group| group.record_id).collect();
-                self.cursors.push(Cursor { stream, id_len, groups, record_ids, head: None });
+                let (head, is_due) = (None, true);
+                self.cursors.push(Cursor { stream, id_len, groups, record_ids, head, is_due });
             }
             at = block.link(0);
         }
@@ -279,9 +282,6 @@ impl Mf4Decoder {
         }
         self.at = 64;
         self.blocks = Some(blocks);
-        for number in 0..self.cursors.len() {
-            self.refill(number)?;
-        }
         Ok(())
     }
 
@@ -305,6 +305,9 @@ impl Mf4Decoder {
 
     /// The next frame in order of time.
     fn next(&mut self, blocks: &mut Blocks) -> Result<Option<Record>, Fault> {
+        while let Some(number) = self.cursors.iter().position(|cursor| cursor.is_due) {
+            self.refill_from(blocks, number)?;
+        }
         while self.waiting.len() < WINDOW {
             let heads = self.cursors.iter().enumerate();
             let heads = heads.filter_map(|(number, cursor)| Some((cursor.head.as_ref()?, number)));
@@ -336,21 +339,12 @@ impl Mf4Decoder {
         }))
     }
 
-    fn refill(&mut self, number: usize) -> Result<(), Fault> {
-        let Some(mut blocks) = self.blocks.take() else {
-            return Ok(());
-        };
-        let refilled = self.refill_from(&mut blocks, number);
-        self.blocks = Some(blocks);
-        refilled
-    }
-
-    /// Reads the next frame of a data group. After an error the group is over.
+    /// Reads the next frame of a data group. After an error it is over, unless that is about a frame alone.
     fn refill_from(&mut self, blocks: &mut Blocks, number: usize) -> Result<(), Fault> {
         let Some(cursor) = self.cursors.get_mut(number) else {
             return Ok(());
         };
-        cursor.head = None;
+        (cursor.head, cursor.is_due) = (None, false);
         loop {
             let at = cursor.stream.at();
             let Some(group) = cursor.group(blocks)? else {
@@ -406,6 +400,7 @@ impl Mf4Decoder {
                 });
                 cursor.stream.consume(whole);
                 self.at = self.at.max(at);
+                cursor.is_due = head.is_err();
                 cursor.head = Some(head.map_err(|reason| (at, reason))?);
                 return Ok(());
             } else {
