@@ -34,9 +34,13 @@ use crate::reading::ReadingArgs;
 pub(crate) enum LogCommand {
     /// Show what a recording contains: frames, rates, bus load, and the period of each identifier and Ethernet stream
     ///
+    /// Exits with 1 if what it is compressed with is cut, or its checksum is wrong.
+    ///
     /// Example: candor log info drive.log --bitrate 500k
     Info(info::InfoArgs),
     /// Convert a recording to another format
+    ///
+    /// Exits with 1 if what it is compressed with is cut, or its checksum is wrong; OUT is written all the same.
     ///
     /// Example: candor log convert drive.log drive.pcapng
     Convert(ConvertArgs),
@@ -147,22 +151,22 @@ fn written_formats() -> impl TypedValueParser<Value = &'static Format> {
 }
 
 /// Runs `candor log`. The answer is no if a DBC file describes none of the frames that are to be decoded, if none is
-/// kept, or if two recordings differ.
+/// kept, if two recordings differ, or if no checksum confirms what was read at last.
 ///
 /// # Errors
 /// One sentence that names the file, the place in it, the reason and the remedy.
 pub(crate) fn run(command: LogCommand) -> Answer {
     match command {
-        LogCommand::Info(args) => info::run(&args).map(|()| true),
-        LogCommand::Convert(args) => convert(&args).map(|()| true),
+        LogCommand::Info(args) => info::run(&args),
+        LogCommand::Convert(args) => convert(&args),
         LogCommand::Cut(args) => cut::run(&args),
-        LogCommand::Merge(args) => merge::run(&args).map(|()| true),
+        LogCommand::Merge(args) => merge::run(&args),
         LogCommand::Diff(args) => diff::run(&args),
         LogCommand::Decode(args) => decode::run(&args),
     }
 }
 
-fn convert(args: &ConvertArgs) -> Result<(), String> {
+fn convert(args: &ConvertArgs) -> Answer {
     let mut recording = args.input.open(&args.input_file)?;
     let writer = args.output.create(&args.output_file, &recording)?;
     let format = writer.format();
@@ -171,7 +175,7 @@ fn convert(args: &ConvertArgs) -> Result<(), String> {
         let records = counted(copied.records, "record");
         say!("{records}: {} -> {}", recording.format().name, format.name);
     }
-    Ok(())
+    Ok(is_confirmed(&recording))
 }
 
 /// What is copied to where.
@@ -324,6 +328,11 @@ pub(crate) fn explain_malformed(error: RecordingError, records: u64, file: &Path
         return format!("{error}; or skip such records with --skip-malformed");
     }
     FileKind::Recording.mix_up(file).unwrap_or_else(|| explain(error))
+}
+
+/// False if no checksum confirms what was read at last of what the recording is compressed with.
+pub(crate) fn is_confirmed(recording: &Recording) -> bool {
+    recording.unverified().is_none()
 }
 
 pub(crate) fn report_skipped(recording: &Recording) {

@@ -207,6 +207,7 @@ fn info_prints_json_lines() {
                 "rate_per_s": 4.0,
                 "out_of_order": 0,
                 "skipped": 0,
+                "unverified": 0,
                 "lost_frames": 0,
                 "ethernet_frames": 0,
                 "cut_frames": 0,
@@ -926,5 +927,55 @@ fn diff_compares_interfaces_unless_told_otherwise() {
     ] {
         let output = candor(&[&["diff", &a, &b], arguments].concat(), "");
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stdout));
+    }
+}
+
+/// What no checksum confirms is shown, counted, and no success; the same file with its checksum is one.
+#[test]
+fn what_a_compressed_recording_does_not_confirm_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let dbc = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/small-car.dbc");
+    let log = "(1.000000) can0 0C0#0000D00C00000000\n(2.000000) can0 0C0#0000D40C00000001\n";
+    let plain = path("plain.log");
+    fs::write(&plain, log).unwrap();
+    let (whole, wrong, cut) = (path("whole.log.gz"), path("wrong.log.gz"), path("cut.log.gz"));
+    success(&["convert", &plain, &whole], "");
+    let mut bytes = fs::read(&whole).unwrap();
+    let checksum = bytes.len() - 8;
+    fs::write(&cut, &bytes[..checksum]).unwrap();
+    bytes[checksum] ^= 1;
+    fs::write(&wrong, &bytes).unwrap();
+    let out = path("out.log");
+    for (file, code, said) in [
+        (&whole, 0, ""),
+        (&wrong, 1, "has a wrong checksum; nothing behind it was read"),
+        (&cut, 1, "ends inside what is compressed with gzip"),
+    ] {
+        let commands: [&[&str]; 5] = [
+            &["info", file, "--json"],
+            &["convert", file, &out, "--force"],
+            &["cut", file, &out, "--id", "0x0C0", "--force"],
+            &["merge", &plain, file, &out, "--force"],
+            &["decode", file, "--dbc", dbc],
+        ];
+        for command in commands {
+            let output = candor(command, "");
+            let stderr = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{command:?}: {stderr}");
+            let unverified =
+                "records before it that are unverified, since no checksum confirms them: 2";
+            assert_eq!(stderr.contains(unverified), code == 1, "{command:?}: {stderr}");
+            assert!(stderr.contains(said), "{command:?}: {stderr}");
+            match command[0] {
+                "info" => {
+                    let json = format!(r#""unverified":{}"#, 2 * code);
+                    assert!(text(&output.stdout).contains(&json), "{}", text(&output.stdout));
+                }
+                "decode" => assert!(text(&output.stdout).contains("0000D40C"), "{command:?}"),
+                "merge" => {}
+                _ => assert_eq!(fs::read_to_string(&out).unwrap().lines().count(), 2),
+            }
+        }
     }
 }

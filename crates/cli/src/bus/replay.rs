@@ -15,6 +15,7 @@ use clap::Args;
 use super::live;
 use super::sending::{self, SendingArgs};
 use crate::Answer;
+use crate::log::is_confirmed;
 use crate::output::distinct;
 use crate::reading::ReadingArgs;
 use candor_bus::select::Selection;
@@ -151,7 +152,7 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
         say!("{cut}; what comes before it was replayed");
     }
     result?;
-    Ok(is_complete)
+    Ok(is_complete && is_confirmed(&first))
 }
 
 /// What to do about a recording without CAN frames.

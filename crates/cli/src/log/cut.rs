@@ -9,7 +9,7 @@ use candor_output::say;
 use candor_recording::{AnyRecord, Entry, Recording};
 use clap::Args;
 
-use super::{InputArgs, Output, write_copy};
+use super::{InputArgs, Output, is_confirmed, write_copy};
 use crate::Answer;
 use crate::bus::view;
 
@@ -74,7 +74,7 @@ pub(super) fn run(args: &CutArgs) -> Answer {
     }
     let read = counted(copied.read, "frame");
     say!("{} of {read} kept: {} -> {}", copied.records, recording.format().name, format.name);
-    Ok(copied.records > 0)
+    Ok(copied.records > 0 && is_confirmed(&recording))
 }
 
 impl CutArgs {

@@ -19,7 +19,7 @@ use clap::{Args, ValueEnum};
 use crate::Answer;
 use crate::bus::view;
 
-use super::{InputArgs, Stop, at_most_one_stdin, explain_malformed, report_skipped};
+use super::{InputArgs, Stop, at_most_one_stdin, explain_malformed, is_confirmed, report_skipped};
 
 #[derive(Args)]
 pub(crate) struct DecodeArgs {
@@ -115,10 +115,12 @@ struct Counts {
     shown: u64,
     known: u64,
     ethernet_frames: u64,
+    /// Recordings whose end no checksum confirms.
+    unconfirmed: u64,
     fit: Fit,
 }
 
-/// True unless the DBC file describes none of the frames.
+/// True unless the DBC file describes none of the frames, or no checksum confirms some of them.
 pub(super) fn run(args: &DecodeArgs) -> Answer {
     let shape = args.shape()?;
     at_most_one_stdin(&args.files)?;
@@ -138,7 +140,7 @@ pub(super) fn run(args: &DecodeArgs) -> Answer {
     }
 }
 
-/// Says what came; true unless the DBC file describes none of the frames.
+/// Says what came; true unless the DBC file describes none of the frames, or no checksum confirms some of them.
 fn report(args: &DecodeArgs, view: &View, counts: &Counts, shown: &str) -> bool {
     let Counts { frames, known, ethernet_frames, fit, .. } = counts;
     if *ethernet_frames > 0 {
@@ -155,7 +157,7 @@ fn report(args: &DecodeArgs, view: &View, counts: &Counts, shown: &str) -> bool 
     if fit.is_none() {
         say!("{}", fit.words(view.database(), *frames, &place));
     }
-    !fit.is_none()
+    !fit.is_none() && counts.unconfirmed == 0
 }
 
 fn read(
@@ -180,6 +182,7 @@ fn read(
         counts.shown += sheet.show(view, &record, recording.interfaces())?;
     }
     report_skipped(&recording);
+    counts.unconfirmed += u64::from(!is_confirmed(&recording));
     counts.ethernet_frames += recording.passed_over().ethernet_frames;
     Ok(())
 }

@@ -13,7 +13,8 @@ use candor_wire::can::notation::Identifier;
 use candor_wire::can::{Bitrate, Id, Timing};
 use clap::Args;
 
-use super::{InputArgs, Progress, explain_malformed, report_skipped};
+use super::{InputArgs, Progress, explain_malformed, is_confirmed, report_skipped};
+use crate::Answer;
 use crate::json;
 use crate::output::{Table, note_unusual, print};
 
@@ -38,7 +39,7 @@ pub(crate) struct InfoArgs {
     input: InputArgs,
 }
 
-pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
+pub(super) fn run(args: &InfoArgs) -> Answer {
     let mut recording = args.input.open(&args.file)?;
     let progress = Progress::new(&recording, true);
     let timing =
@@ -62,7 +63,8 @@ pub(super) fn run(args: &InfoArgs) -> Result<(), String> {
         say!("note: {}: the recording has no frames", args.file.display());
     }
     info.report_doubts();
-    print(&String::from_utf8_lossy(&text))
+    print(&String::from_utf8_lossy(&text))?;
+    Ok(is_confirmed(&recording))
 }
 
 /// Everything `candor log info` shows.
@@ -132,6 +134,7 @@ impl Info<'_> {
             ("error reports", statistics.error_reports),
             ("records out of order", statistics.out_of_order),
             ("malformed records skipped", self.recording.skipped().count),
+            ("unverified records", self.recording.unverified().unwrap_or(0)),
             ("frames lost by the recorder", passed_over.lost_frames),
             ("frames of ids not listed", statistics.unlisted_frames),
             ("Ethernet frames", ethernet.frames),

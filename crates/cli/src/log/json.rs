@@ -128,6 +128,8 @@ objects! {
         out_of_order = it.statistics.out_of_order;
         /// Malformed records passed over
         skipped = it.recording.skipped().count;
+        /// Records that no checksum confirms, since what the file is compressed with is cut or damaged
+        unverified = it.recording.unverified().unwrap_or(0);
         /// Frames that the recorder says it lost
         lost_frames = it.recording.passed_over().lost_frames;
         /// Ethernet frames

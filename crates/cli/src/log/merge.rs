@@ -10,8 +10,9 @@ use clap::Args;
 
 use super::{
     Copied, InputArgs, Output, Progress, at_most_one_stdin, explain, explain_malformed,
-    report_skipped,
+    is_confirmed, report_skipped,
 };
+use crate::Answer;
 use crate::duration;
 use crate::output::distinct;
 
@@ -52,7 +53,7 @@ impl FromStr for Offset {
     }
 }
 
-pub(super) fn run(args: &MergeArgs) -> Result<(), String> {
+pub(super) fn run(args: &MergeArgs) -> Answer {
     let shifts_ns = args.shifts_ns()?;
     let open = |file: &PathBuf| args.input.open(file);
     let recordings: Vec<_> = args.input_files.iter().map(open).collect::<Result<_, _>>()?;
@@ -64,7 +65,7 @@ pub(super) fn run(args: &MergeArgs) -> Result<(), String> {
     let progress = Progress::of(len_bytes, may_use_terminal);
     let mut merge = Merge::new(recordings.into_iter().zip(shifts_ns));
     let Some(copied) = copy(&mut merge, writer, &progress, &args.input_files)? else {
-        return Ok(());
+        return Ok(true);
     };
     progress.clear();
     report(&merge, &args.input_files);
@@ -73,7 +74,7 @@ pub(super) fn run(args: &MergeArgs) -> Result<(), String> {
     let records = counted(copied.records, "record");
     let files = counted(args.input_files.len() as u64, "recording");
     say!("{records} of {files}: {} -> {}", names.join(", "), format.name);
-    Ok(())
+    Ok(merge.inputs().iter().all(|input| is_confirmed(input.recording())))
 }
 
 impl MergeArgs {

@@ -16,7 +16,7 @@ use super::run::summary;
 use super::{Rules, read_rules, stats};
 use crate::Answer;
 use crate::color;
-use crate::log::{InputArgs, Output, Progress, explain_malformed, report_skipped};
+use crate::log::{InputArgs, Output, Progress, explain_malformed, is_confirmed, report_skipped};
 use crate::output::{pair, print};
 
 #[derive(Args)]
@@ -47,7 +47,7 @@ fn read_mapping(text: &str) -> Result<(String, String), String> {
     pair(text).ok_or_else(|| "expected INTERFACE=BUS, such as can0=powertrain".into())
 }
 
-/// False if the rules have errors, or if no frame of the recording is on one of their buses.
+/// False if the rules have errors, if no frame of the recording is on one of their buses, or if no checksum confirms some of them.
 pub(super) fn run(args: &ApplyArgs) -> Answer {
     let Rules { name, table, findings, .. } = read_rules(&args.rules)?;
     color::eprint_findings(&findings);
@@ -79,7 +79,7 @@ pub(super) fn run(args: &ApplyArgs) -> Answer {
     let (frames, copies) = (counted(done.frames, "frame"), counted(done.copies, "frame"));
     say!("{frames} of {} -> {copies}", counted(recording.interfaces().len() as u64, "interface"));
     let is_applied = done.frames == 0 || done.foreign.values().sum::<u64>() < done.frames;
-    Ok(is_applied)
+    Ok(is_applied && is_confirmed(&recording))
 }
 
 /// What of a recording is which bus.
