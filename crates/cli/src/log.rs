@@ -47,13 +47,15 @@ pub(crate) enum LogCommand {
     /// Cut a part out of a recording: by time, identifier, group number (PGN), message and interface
     ///
     /// A frame is kept if it meets all criteria; of several of one kind, one suffices. Ethernet frames have no identifier, PGN and
-    /// message. Exits with 1 if no frame was kept; OUT is written all the same.
+    /// message. Exits with 1 if no frame was kept, or if what IN is compressed with is cut or has a wrong checksum; OUT is written all
+    /// the same.
     ///
     /// Example: candor log cut drive.log braking.log --after 10s --before 12.5s --id 0x120-0x12F
     Cut(cut::CutArgs),
     /// Merge recordings into one, by time
     ///
-    /// Records with the same time come in the order of IN. Interfaces of the same name become the same interface.
+    /// Records with the same time come in the order of IN. Interfaces of the same name become the same interface. Exits with 1 if what a
+    /// recording is compressed with is cut, or its checksum is wrong; OUT is written all the same.
     ///
     /// Example: candor log merge engine.blf body.log drive.pcapng --offset body.log=-1.25s
     Merge(merge::MergeArgs),
@@ -66,7 +68,7 @@ pub(crate) enum LogCommand {
     Diff(diff::DiffArgs),
     /// Decode the signals in recordings with a DBC file
     ///
-    /// Exits with 1 if the DBC file describes none of the frames.
+    /// Exits with 1 if the DBC file describes none of the frames, or if what a recording is compressed with is cut or has a wrong checksum.
     ///
     /// Example: candor log decode drive.log --dbc car.dbc --signal '*Temp*' --format csv
     Decode(decode::DecodeArgs),
