@@ -19,6 +19,8 @@ pub struct RecordingError(Box<(String, Problem)>);
 pub(crate) enum Problem {
     Io(&'static str, io::Error),
     UnknownContent,
+    /// A text that has the name of a recording in this format, and no frame.
+    OnlyByName(&'static Format, DecodeError),
     UnknownEnding,
     /// What is compressed in pieces.
     NotGrowing(String),
@@ -126,6 +128,12 @@ impl fmt::Display for RecordingError {
                     list(FORMATS.iter().map(|format| format.name))
                 )
             }
+            Problem::OnlyByName(format, DecodeError { position, reason, .. }) => write!(
+                f,
+                "{name}: not a recording: its name is one of {}, but no line at its beginning is a frame; the first, {position}: \
+                 {reason}; convert other formats with python-can: `python3 -m can.logconvert IN OUT.log`",
+                format.name
+            ),
             Problem::UnknownEnding => write!(
                 f,
                 "{name}: unknown file extension; use one of {} (with .gz or .zst behind it, to compress it), or name the format",
@@ -209,7 +217,7 @@ impl std::error::Error for RecordingError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.1 {
             Problem::Io(_, error) => Some(error),
-            Problem::Malformed(error) => Some(error),
+            Problem::Malformed(error) | Problem::OnlyByName(_, error) => Some(error),
             Problem::Unfit(error) => Some(error),
             Problem::Interface(error) => Some(error),
             Problem::Compressed { error, .. } => Some(error),

@@ -53,7 +53,7 @@ pub use can2udp::CAN2UDP;
 
 use crate::can_udp::CanUdp;
 use crate::compression::Compression;
-use crate::decode::{Decoder, Source};
+use crate::decode::{DecodeError, Decoder, Position, Reason, Source, Step};
 use crate::encode::{Encoder, ReadOnly};
 
 /// Every format there is, in the order in which messages list them.
@@ -188,6 +188,41 @@ impl Format {
     #[must_use]
     pub fn by_content(head: &[u8]) -> Option<&'static Self> {
         FORMATS.iter().copied().find(|format| (format.begins)(head))
+    }
+
+    /// Why a text that is called like a recording in this format is none: no line of its beginning is a frame. The error is that of the first
+    /// line that is neither a frame nor a comment; nothing is wrong with a text without such a line. What has to be sought in is not looked at.
+    pub(crate) fn refuted_by(&self, head: &[u8], at_end: bool) -> Option<DecodeError> {
+        if self.file_decoder.is_some() || head.trim_ascii().is_empty() {
+            return None;
+        }
+        let mut decoder = self.decoder();
+        let (mut rest, mut line, mut first) = (head, 0, None);
+        loop {
+            line += 1;
+            let consumed = match decoder.decode(rest, at_end) {
+                Ok(Step::Record { .. } | Step::Ethernet { .. }) => return None,
+                Ok(Step::NeedMore | Step::End) => return first,
+                Ok(Step::Skip { consumed }) => {
+                    // Comments of candump, TRC and ASC.
+                    if rest.trim_ascii_start().first().is_some_and(|byte| !b"#;/".contains(byte)) {
+                        let position = Position::Text { line, column: 1 };
+                        let reason = Reason::Text("this is no frame");
+                        first.get_or_insert(DecodeError { position, reason, resume: None });
+                    }
+                    consumed
+                }
+                Err(error) => {
+                    let resume = error.resume;
+                    first.get_or_insert(error);
+                    match resume {
+                        Some(consumed) => consumed,
+                        None => return first,
+                    }
+                }
+            };
+            rest = rest.get(consumed..).unwrap_or_default();
+        }
     }
 
     /// What a recording in this format loses of one in the other and nobody can count, in words. Directions and Ethernet frames

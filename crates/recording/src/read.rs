@@ -19,7 +19,8 @@ const HEAD_LEN: usize = 4_096;
 
 /// Opens the recording in the file `path`, or on standard input if that is `-`.
 ///
-/// The format is the given one, else the one the contents begin like, else that of the file name.
+/// The format is the given one, else the one the contents begin like, else that of the file name, unless no line of a text is a frame
+/// of it.
 ///
 /// # Errors
 /// The file cannot be read, or is of no known format.
@@ -320,10 +321,14 @@ impl Recording {
         let is_binary = self.buffer[..self.end]
             .iter()
             .any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace());
-        if let Some(format) = Format::by_file_name(&self.name).filter(|_| !is_binary) {
-            return Ok(format);
+        let named = Format::by_file_name(&self.name).filter(|_| !is_binary);
+        let Some(format) = named else {
+            return Err(RecordingError::new(&self.name, Problem::UnknownContent));
+        };
+        match format.refuted_by(&self.buffer[..self.end], self.at_end) {
+            None => Ok(format),
+            Some(error) => Err(RecordingError::new(&self.name, Problem::OnlyByName(format, error))),
         }
-        Err(RecordingError::new(&self.name, Problem::UnknownContent))
     }
 
     /// Reads more bytes behind those in the buffer.
@@ -527,7 +532,7 @@ mod tests {
             Recording::new(name, bytes, None).map(|recording| recording.format().name)
         };
         assert_eq!(format("a.log", b"").unwrap(), "candump");
-        assert_eq!(format("a.log", b"no frame\t\r\n").unwrap(), "candump");
+        assert_eq!(format("a.log", b"\t\r\n# a comment\n").unwrap(), "candump");
         for bytes in [&b"\x7FELF\x02"[..], b"a\0b", b"text, then \x1B"] {
             let message = format("a.log", bytes).unwrap_err().to_string();
             assert!(
@@ -535,6 +540,34 @@ mod tests {
                 "{message}"
             );
         }
+    }
+
+    #[test]
+    fn a_text_without_a_frame_is_no_recording_whatever_its_name() {
+        let notes: &[u8] = b"Drive of Monday\n- rain\n- 12 degrees\n";
+        let numbers: &[u8] = b"1 2 3\n4 5 6\n";
+        let ids: &[u8] = b"id,name\n0x123,Motor\n";
+        for text in [notes, numbers, ids, b"hello", b"{\"schema\": 1}"] {
+            for format in FORMATS.iter().filter(|format| format.file_decoder().is_none()) {
+                let name = format!("notes.{}", format.endings[0]);
+                let error = Recording::new(&name, text, None).err().expect(&name).to_string();
+                let expected = format!("{name}: not a recording: ");
+                assert!(error.starts_with(&expected), "{error}");
+            }
+        }
+        let error = Recording::new("notes.log", notes, None).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "notes.log: not a recording: its name is one of candump, but no line at its beginning is a frame; the first, 1:1: \
+             not a line of a candump log; expected time, interface and frame, for example `(1436509052.249713) can0 123#DEADBEEF`; \
+             convert other formats with python-can: `python3 -m can.logconvert IN OUT.log`"
+        );
+        // Who names the format is believed; and so is a frame behind lines that a recorder has cut or written by itself.
+        let named = Recording::new("notes.txt", notes, Some(FORMATS[0]));
+        assert!(named.unwrap().next().unwrap().is_err());
+        let cut: &[u8] = b"0 123#11\nstarted again\n(2.0) can0 123#22\n";
+        let recording = Recording::new("cut.log", cut, None).unwrap().skip_malformed(true);
+        assert_eq!(recording.filter(Result::is_ok).count(), 1);
     }
 
     #[test]
@@ -763,9 +796,6 @@ mod tests {
                 assert_eq!(recording.consumed_bytes(), len as u64, "{}", format.name);
             }
         }
-        // What is no recording at all stays an error.
-        let mut recording = Recording::new("a.log", &b"hello"[..], None).unwrap();
-        assert!(recording.next().unwrap().is_err());
     }
 
     /// Gives what it was given, piece by piece, and then fails if asked further.
@@ -792,9 +822,8 @@ mod tests {
     fn an_endless_line_is_read_no_further_than_needed() {
         let line: &[u8] = &[b'('; 8_192];
         let pieces = Pieces([line].into());
-        let mut recording = Recording::new("x.log", pieces, None).unwrap();
-        let error = recording.next().unwrap().unwrap_err();
-        assert!(error.to_string().contains("x.log:1:4097: the line has more than"), "{error}");
+        let error = Recording::new("x.log", pieces, None).err().unwrap();
+        assert!(error.to_string().contains("1:4097: the line has more than"), "{error}");
     }
 
     #[test]
@@ -803,7 +832,7 @@ mod tests {
             Recording::new(name, bytes, None).map(|recording| recording.format().name)
         };
         assert_eq!(format("a.pcap", LOG).unwrap(), "candump");
-        assert_eq!(format("a.pcap", b"?").unwrap(), "pcap");
+        assert_eq!(format("a.pcap", b"").unwrap(), "pcap");
         assert_eq!(format("a.log", b"").unwrap(), "candump");
         assert_eq!(
             format("a.xyz", b"?").unwrap_err().to_string(),
