@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -38,7 +39,32 @@ def hashes(out):
     return {path.relative_to(out).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
+def everything(out):
+    """What is in a folder, and when each of it was written; but for the lock."""
+    paths = (path for path in out.rglob("*") if path.name != ".lock")
+    return {path.relative_to(out).as_posix(): path.is_dir() or (path.stat().st_mtime_ns, path.read_bytes()) for path in paths}
+
+
 class Campaign(unittest.TestCase):
+    def test_results_stay_if_no_report_is_made_of_new_ones(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            file = ROOT / "examples/small-car.toml"
+            settings = {"shards": 2, "workers": 2}
+            distributed.campaign(file, folder / "out", arguments=["--set", "count=500"], **settings)
+            before = hashes(folder / "out")
+            program = folder / "program"
+            program.write_text("#!/bin/sh\nif [ \"$2\" = report ]; then echo no report >&2; exit 2; fi\nexec candor \"$@\"\n")
+            program.chmod(0o755)
+            with self.assertRaisesRegex(candor.Error, "lab report .*: no report"):
+                distributed.campaign(file, folder / "out", arguments=["--set", "count=400"], program=str(program), **settings)
+            after = hashes(folder / "out")
+            self.assertEqual({path: it for path, it in after.items() if not path.startswith("shards/")}, before)
+            self.assertFalse([path for path in after if distributed.TEMPORARY in path])
+            for settings in ({"shards": 0}, {"shards": -1}, {"workers": 0}):
+                with self.assertRaisesRegex(ValueError, "at least 1 is needed"):
+                    distributed.campaign(file, folder / "out", **settings)
+
     def test_shards_make_what_one_run_makes(self):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
@@ -147,7 +173,7 @@ class Distributed(unittest.TestCase):
         self.assertEqual(child.stdout.readline(), "1\n")
         child.send_signal(signal.SIGINT)
         rest, _ = child.communicate(timeout=60)
-        done = len(list((self.folder / "stopped/parts").glob("[0-9a-f]*.json")))
+        done = len(list((self.folder / "stopped/parts").glob("[0-9a-f]*")))
         if "interrupted" in rest:
             self.assertFalse((self.folder / "stopped/manifest.json").exists())
         self.decode("stopped", workers=2)
@@ -171,6 +197,139 @@ class Distributed(unittest.TestCase):
         part = next(part for part in manifest["parts"] if part["recording"] == "broken.log")
         self.assertEqual(part["messages"]["EngineSpeed"]["rows"], 2)
         self.assertIn("1 malformed record passed over", part["warnings"][0])
+
+    def test_a_call_that_fails_changes_nothing(self):
+        self.decode("out", workers=2)
+        out, drive = self.folder / "out", self.folder / "drives/0/drive0.log"
+        before = everything(out)
+        other = self.folder / "other.dbc"
+        other.write_text('BU_: A\nBO_ 2000 O: 1 A\n SG_ S : 0|8@1+ (1,0) [0|0] "" A\n')
+        broken = self.folder / "broken.dbc"
+        broken.write_text("no DBC file")
+        for expected, words, settings in [
+            (candor.DatabaseError, "did you mean `EngineSpeed`?", {"signals": "EngineSped.*"}),
+            (candor.Error, f"8 of 9 recordings could not be decoded, so {out} stays as it was; .* no frame is on a bus `can7`", {"bus": "can7"}),
+            (candor.Error, "describes none of the", {"dbc": other}),
+            (candor.DatabaseError, "this is not a DBC file", {"dbc": broken}),
+            (candor.Error, "no file in the folder is called like", {"pattern": "*.bfl"}),
+            (candor.Error, "no file in .* is a recording, so .* stays as it was; the first: .*notes.md", {"pattern": "*.md"}),
+            (TypeError, "signals=5: expected a name or a list of names, not int", {"signals": 5}),
+            (TypeError, "signals=.*: expected a name or a list of names, not bytes", {"signals": [b"Speed"]}),
+            (ValueError, "signals=.*: the list is empty; leave signals out, or name one", {"signals": []}),
+            (TypeError, "bus=0: expected a name or a list of names, not int", {"bus": 0}),
+            (TypeError, "progress=5: expected a function", {"progress": 5}),
+            (TypeError, "pattern=5: expected a name", {"pattern": 5}),
+            (ValueError, "workers=-1: at least 1 is needed; leave workers out, or give 1 or more", {"workers": -1}),
+            (ValueError, "workers=0: at least 1", {"workers": 0}),
+            (TypeError, "workers=1.5: expected a whole number, not float", {"workers": 1.5}),
+            (TypeError, "workers=True: expected a whole number", {"workers": True}),
+            (TypeError, "not an instance of 'bool'", {"skip_malformed": 5}),
+            (ValueError, "on='dask'", {"on": "dask"}),
+        ]:
+            asked = len(self.asked)
+            with self.subTest(settings), self.assertRaisesRegex(expected, words):
+                distributed.decode(self.folder / "drives", settings.pop("dbc", DBC), out, **settings)
+            self.assertEqual(everything(out), before)
+            # Only what frames are on which bus, and whether they are those of the DBC file, is not known before.
+            self.assertTrue(expected is candor.Error or len(self.asked) == asked, words)
+        # A recording that the result has is damaged: the result stays; it is no recording any more: it goes.
+        drive.write_bytes(drive.read_bytes() + b"nonsense\n")
+        with self.assertRaisesRegex(candor.Error, f"1 of 9 recordings could not be decoded, so {out} stays as it was; the first: 0/drive0.log"):
+            self.decode("out", workers=2)
+        self.assertEqual(everything(out), before)
+        drive.unlink()
+        self.assertEqual(len(self.decode("out", workers=2)["parts"]), DRIVES - 1)
+
+    def test_a_full_disk_leaves_what_was_there(self):
+        self.decode("out", workers=2, signals="EngineSpeed.*")
+        before = everything(self.folder / "out")
+        program = (
+            "import resource, sys\nfrom candor import distributed\nresource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000))\n"
+            "distributed.decode(*sys.argv[1:], workers=2)\n"
+        )
+        arguments = [sys.executable, "-c", program, self.folder / "drives", DBC, self.folder / "out"]
+        child = subprocess.run(arguments, capture_output=True, text=True)
+        place = f"{self.folder}/out/message="
+        self.assertIn("stays as it was", child.stderr)
+        self.assertRegex(child.stderr, rf"OSError: \[Errno 27\] File too large; raise the limit of file sizes \(`ulimit -f`\): '{place}\w+/\w+\.parquet'")
+        self.assertEqual(everything(self.folder / "out"), before)
+
+    def test_a_manifest_that_cannot_be_written_leaves_what_was_there(self):
+        manifest = self.folder / "out/manifest.json"
+        manifest.mkdir(parents=True)
+        with self.assertRaises(IsADirectoryError):
+            self.decode("out", workers=2)
+        self.assertEqual(list(self.folder.glob("out/message=*/*")), [])
+        self.assertFalse([path for path in everything(self.folder / "out") if distributed.TEMPORARY in path])
+        manifest.rmdir()
+        self.decode("out", workers=2)
+        self.decode("whole", workers=2)
+        self.assertEqual(hashes(self.folder / "out"), hashes(self.folder / "whole"))
+
+    def test_ctrl_c_leaves_the_result_and_nothing_temporary(self):
+        self.decode("out", workers=2, signals="EngineSpeed.*")
+        out = self.folder / "out"
+        before = everything(out)
+
+        def stop(done, count, recording):
+            # As a worker leaves it that is killed.
+            for place in ("parts", "message=EngineSpeed"):
+                (out / place / f"{distributed.TEMPORARY}1-2").mkdir()
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.decode("out", workers=2, progress=stop)
+        # But for parts that are complete, which the next call takes.
+        part = re.compile(r"parts/[0-9a-f]{32}(?:/.*)?")
+        self.assertEqual({path: it for path, it in everything(out).items() if not part.fullmatch(path)}, before)
+        self.decode("out", workers=2)
+        self.decode("whole", workers=2)
+        self.assertEqual(hashes(out), hashes(self.folder / "whole"))
+
+    def test_files_that_are_no_recordings_are_passed_over(self):
+        texts = {
+            "notes.txt": "Drive of Monday\n- rain\n", "ids.csv": "id,name\n0x123,Motor\n", "notes.log": "nothing happened\n",
+            "numbers.txt": "1 2 3\n4 5 6\n", "numbers.csv": "1,2,3\n", "notes.asc": "hello\n", "notes.trc": "hello\n",
+        }
+        for name, text in texts.items():
+            (self.folder / "drives" / name).write_text(text)
+        (self.folder / "drives/empty.log").write_text("")
+        manifest = self.decode("out", workers=2)
+        self.assertEqual([it["recording"] for it in manifest["passed_over"]], sorted([*texts, "notes.md"]))
+        reasons = {it["recording"]: it["reason"] for it in manifest["passed_over"]}
+        self.assertRegex(reasons["notes.txt"], "notes.txt: not a recording: its name is one of candump-console, but no line")
+        self.assertEqual(len(manifest["parts"]), DRIVES + 1)
+
+    def test_a_result_is_never_read_as_recordings(self):
+        drives = self.folder / "drives"
+        for folder, out in [(drives, drives), (drives, drives / "."), (drives / "parts", drives), (drives / "message=A/b", drives)]:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "drive.log").write_bytes(DRIVE.read_bytes())
+            before = everything(drives)
+            with self.assertRaisesRegex(ValueError, "the recordings are where the result would be; give another folder"):
+                distributed.decode(folder, DBC, out)
+            self.assertEqual(everything(drives), before)
+        for folder in ("parts", "message=A"):
+            shutil.rmtree(drives / folder)
+        manifest = distributed.decode(drives, DBC, drives / "decoded", workers=2)
+        before = everything(drives)
+        self.assertEqual(distributed.decode(drives, DBC, drives / "decoded", workers=2), manifest)
+        self.assertEqual([it["recording"] for it in manifest["passed_over"]], ["notes.md"])
+        self.assertEqual(everything(drives).keys(), before.keys())
+
+    def test_a_folder_called_candor_is_not_what_workers_run(self):
+        other = self.folder / "here/candor"
+        other.mkdir(parents=True)
+        (other / "__init__.py").write_text("raise SystemExit('another candor')\n")
+        for name in ("pyarrow", "json"):
+            (self.folder / f"here/{name}.py").write_text(f"raise SystemExit('another {name}')\n")
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder / "here")
+        self.assertEqual(len(self.decode("out", workers=2)["parts"]), DRIVES)
+
+    def test_a_task_is_not_done_by_another_version(self):
+        settings = {"task": "decode", "program": "another"}
+        self.assertIn("another version", distributed._run(settings, "a.log")["error"])
 
     def test_two_calls_do_not_write_into_one_folder(self):
         errors = []

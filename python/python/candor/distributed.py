@@ -6,19 +6,22 @@
 
 Needs pyarrow; with `on="ray"` also Ray: `pip install 'candor[ray]'`.
 
-Each recording is a task. It writes a part: a file for each message, under a temporary name, and renames it. A part is named by the hash of the
-recording, its path below the folder, the DBC file, the settings and this program, so a task that runs twice writes the same bytes under the same
-name. The part is complete once its record is in `parts/`, and `manifest.json` names the parts that count, in the order of the recordings'
-paths; what else is in the folder is left over from other runs, and swept. So the result does not depend on how many workers there were, which
-of them died, or how often the call was stopped and made again.
+Each recording is a task. It writes a part: a folder in `parts/` with a file for each message and a record, under a temporary name, and renames it
+once it is complete. A part is named by the hash of the recording, its path below the folder, the DBC file, the settings and this program, so a task
+that runs twice writes the same bytes under the same name. Only when all recordings are done, the files go to their places
+(`message=NAME/PART.parquet`, `parts/PART.json`), then `manifest.json` names the parts that count, in the order of the recordings' paths, and then
+what it does not name is swept. So a call that fails or is stopped leaves the result of the one before, and the result does not depend on how
+many workers there were, which of them died, or how often the call was stopped and made again.
 """
 
 import contextlib
+import errno
 import fcntl
 import fnmatch
 import functools
 import hashlib
 import json
+import operator
 import os
 import pathlib
 import queue
@@ -29,7 +32,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import candor
@@ -42,8 +45,17 @@ SCHEMA = "candor-parts 1"
 ROWS = 1_000_000
 # A task whose worker ends so often is given up: it would end every worker.
 ATTEMPTS = 3
-PART = re.compile(r"[0-9a-f]{32}\.(?:parquet|json)")
+PART = re.compile(r"[0-9a-f]{32}(?:\.(?:parquet|json))?")
 TEMPORARY = ".candor-part-"
+RECORD = "part.json"
+# What a process runs: the module of this package, not of another one called so in the folder where the program is.
+WORKER = """import sys
+sys.path.insert(0, sys.argv[1])
+import candor
+del sys.path[0]
+import candor.distributed
+candor.distributed._serve()
+"""
 
 
 def decode(
@@ -66,43 +78,47 @@ def decode(
     `progress` is called with the number of recordings that are done, of all, and the path of the latest; without, a line a second is written to
     standard error if that is a terminal.
 
-    Parts of an earlier call that are complete are taken as they are. Files that are no recordings are listed in `passed_over` of the manifest.
-    If recordings fail, the others are decoded first, the manifest lists them in `failed`, and `candor.Error` is raised.
+    Arguments are checked before anything is written. Parts of an earlier call that are complete are taken as they are. Files that are no recordings
+    are listed in `passed_over` of the manifest. If recordings fail, the others are decoded first, the manifest lists them in `failed`, and
+    `candor.Error` is raised. But if no recording can be decoded, or one fails that the result in `out` has, that result stays as it is.
     """
     _pyarrow()
-    run = _runner(on, workers)
+    run = _runner(on, workers, progress)
     folder, out = pathlib.Path(folder), pathlib.Path(out)
-    recordings = _recordings(folder, out, pattern)
+    signals, bus = _names("signals", signals), _names("bus", bus)
     database = candor.Database(dbc)
+    recordings = _recordings(folder, out, pattern)
+    # Nothing is opened before the first piece, but names that the database does not have are refused.
+    candor.batches(folder / recordings[0], database, signals=signals, bus=bus, skip_malformed=skip_malformed)
     settings = {
         "task": "decode",
+        "program": _program(),
         "dbc": database.text.decode("latin-1"),
         "dbc_name": database.name,
-        "signals": [signals] if isinstance(signals, str) else signals,
-        "bus": [bus] if isinstance(bus, str) else bus,
+        "signals": signals,
+        "bus": bus,
         "skip_malformed": skip_malformed,
         "folder": str(folder.absolute()),
         "out": str(out.absolute()),
     }
     (out / "parts").mkdir(parents=True, exist_ok=True)
-    with _locked(out):
-        _sweep(out, lambda name: name.startswith(TEMPORARY))
+    with _locked(out), _swept(out):
         ended = []
         shown = progress or _Line()
-        for done, outcome in enumerate(run(settings, recordings), 1):
-            ended.append(outcome)
-            shown(done, len(recordings), outcome["of"])
+        with contextlib.closing(run(settings, recordings)) as outcomes:
+            for done, outcome in enumerate(outcomes, 1):
+                ended.append(outcome)
+                shown(done, len(recordings), outcome["of"])
         manifest = _manifest(settings, ended)
-        _write(out / "manifest.json", json.dumps(manifest, indent=1) + "\n")
-        taken = {pathlib.Path(file["file"]).name for part in manifest["parts"] for file in part["messages"].values()}
-        taken |= {f"{part['part']}.json" for part in manifest["parts"]}
-        _sweep(out, lambda name: name.startswith(TEMPORARY) or PART.fullmatch(name) and name not in taken)
-    if manifest["failed"]:
-        first = manifest["failed"][0]
-        raise candor.Error(
-            f"{len(manifest['failed'])} of {len(recordings)} recordings could not be decoded, the others are in {out}; "
-            f"the first: {first['recording']}: {first['error']}"
-        )
+        failed = [f"{it['recording']}: {it['error']}" for it in manifest["failed"]]
+        reason = f"{len(failed)} of {len(recordings)} recordings could not be decoded" if failed else f"no file in {folder} is a recording"
+        first = (failed or [it["reason"] for it in manifest["passed_over"]] or [""])[0]
+        if not manifest["parts"] or _loses(out, manifest):
+            _sweep(out, lambda path: PART.fullmatch(path.name) and not path.suffix)
+            raise candor.Error(f"{reason}, so {out} stays as it was; the first: {first}")
+        _commit(out, manifest)
+    if failed:
+        raise candor.Error(f"{reason}, the others are in {out}; the first: {first}")
     return manifest
 
 
@@ -123,38 +139,84 @@ def campaign(
     `out` be a folder that all of them see. `shards` is the number of parts (four for each worker). Shards of an earlier call with the same file,
     arguments and program are taken as they are. `candor.Error` is raised, with what the program said, if one fails.
     """
-    run = _runner(on, workers)
+    run = _runner(on, workers, progress)
+    arguments = _names("arguments", arguments or None) or []
     file, out = pathlib.Path(file).absolute(), pathlib.Path(out).absolute()
     text = file.read_bytes()
-    count = shards or 4 * (workers or os.cpu_count() or 1)
+    count = _count("shards", shards, 4 * (workers or os.cpu_count() or 1))
     version = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
-    of = json.dumps([SCHEMA, version, count, arguments or []]).encode() + text
+    of = json.dumps([SCHEMA, version, count, arguments]).encode() + text
     settings = {
         "task": "campaign",
-        "command": [program, "lab", "run", str(file), *(arguments or [])],
+        "program": _program(),
+        "command": [program, "lab", "run", str(file), *arguments],
         "out": str(out),
         "key": hashlib.blake2b(of, digest_size=16).hexdigest(),
     }
     (out / "shards").mkdir(parents=True, exist_ok=True)
-    with _locked(out):
+    with _locked(out), _swept(out):
         shown = progress or _Line()
         names = [f"{number}/{count}" for number in range(1, count + 1)]
         ended = []
-        for done, outcome in enumerate(run(settings, names), 1):
-            ended.append(outcome)
-            shown(done, count, f"shard {outcome['of']}")
+        with contextlib.closing(run(settings, names)) as outcomes:
+            for done, outcome in enumerate(outcomes, 1):
+                ended.append(outcome)
+                shown(done, count, f"shard {outcome['of']}")
         failed = [outcome for outcome in sorted(ended, key=lambda outcome: outcome["of"]) if "error" in outcome]
         if failed:
             raise candor.Error(f"{len(failed)} of {count} shards failed; the first: {failed[0]['of']}: {failed[0]['error']}")
-        shutil.rmtree(out / "results", ignore_errors=True)
-        for outcome in ended:
-            if (results := out / outcome["shard"] / "results").is_dir():
-                shutil.copytree(results, out / "results", dirs_exist_ok=True)
+        _merge(out, [out / outcome["shard"] / "results" for outcome in ended], program)
+        shutil.rmtree(out / "shards")
+    return out / "index.html"
+
+
+def _merge(out: pathlib.Path, shards: list[pathlib.Path], program: str) -> None:
+    """Puts the results of shards in place of those in `out`, which come back if no report can be made of the new ones."""
+    results, new, old = out / "results", _temporary(out / "shards"), _temporary(out / "shards")
+    new.mkdir()
+    for shard in shards:
+        if shard.is_dir():
+            shutil.copytree(shard, new, dirs_exist_ok=True)
+    if results.exists():
+        results.rename(old)
+    try:
+        new.rename(results)
         merged = subprocess.run([program, "lab", "report", str(out)], capture_output=True, text=True)
         if merged.returncode:
             raise candor.Error(f"{program} lab report {out}: {merged.stderr.strip()}")
-        shutil.rmtree(out / "shards")
-    return out / "index.html"
+    except BaseException:
+        if results.exists():
+            results.rename(new)
+        if old.exists():
+            old.rename(results)
+        raise
+
+
+# ---- Arguments -----------------------------------------------------------------------------------
+
+
+def _names(name: str, value: Any) -> list[str] | None:
+    """Names, or one of them."""
+    if value is None:
+        return None
+    names = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
+    wrong = next((it for it in names if not isinstance(it, str)), None)
+    if wrong is not None:
+        raise TypeError(f"{name}={value!r}: expected a name or a list of names, not {type(wrong).__name__}")
+    if not names:
+        raise ValueError(f"{name}={value!r}: the list is empty; leave {name} out, or name one")
+    return names
+
+
+def _count(name: str, value: Any, otherwise: int) -> int:
+    """A number of at least 1."""
+    if value is None:
+        return otherwise
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}={value!r}: expected a whole number, not {type(value).__name__}; leave {name} out, or give 1 or more")
+    if (count := operator.index(value)) < 1:
+        raise ValueError(f"{name}={value!r}: at least 1 is needed; leave {name} out, or give 1 or more")
+    return count
 
 
 @contextlib.contextmanager
@@ -168,6 +230,31 @@ def _locked(out: pathlib.Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _swept(out: pathlib.Path) -> Iterator[None]:
+    """Before and behind it no file has a temporary name, whatever happens to workers between."""
+    sweep = functools.partial(_sweep, out, lambda path: path.name.startswith(TEMPORARY))
+    sweep()
+    try:
+        yield
+    finally:
+        sweep()
+
+
+@contextlib.contextmanager
+def _at(path: pathlib.Path) -> Iterator[None]:
+    """Puts the path into the error of a file that was opened, and what helps: Python and pyarrow do not."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        full = "free space on its disk"
+        remedies = {errno.ENOSPC: full, errno.EDQUOT: full, errno.EFBIG: "raise the limit of file sizes (`ulimit -f`)"}
+        remedy = remedies.get(error.errno, "check its permissions and the disk")
+        raise OSError(error.errno, f"{os.strerror(error.errno)}; {remedy}", str(path)) from None
+
+
 def _pyarrow() -> Any:
     try:
         import pyarrow.parquet  # type: ignore[import-untyped]
@@ -178,8 +265,13 @@ def _pyarrow() -> Any:
 
 def _recordings(folder: pathlib.Path, out: pathlib.Path, pattern: str) -> list[str]:
     """The files below a folder, but those in `out`, by their paths below it, in order."""
+    if not isinstance(pattern, str):
+        raise TypeError(f"pattern={pattern!r}: expected a name with `*` and `?`, not {type(pattern).__name__}")
     if not folder.is_dir():
-        raise NotADirectoryError(20, "Not a directory", str(folder))
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    inside = folder.resolve().parts[len(out.resolve().parts):] if folder.resolve().is_relative_to(out.resolve()) else None
+    if inside is not None and (not inside or inside[0] == "parts" or inside[0].startswith("message=")):
+        raise ValueError(f"{out}: the recordings are where the result would be; give another folder, such as {folder / 'decoded'}")
     found = []
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".") and pathlib.Path(place, name).resolve() != out.resolve()]
@@ -207,19 +299,67 @@ def _manifest(settings: dict[str, Any], ended: list[dict[str, Any]]) -> dict[str
     return manifest
 
 
-def _sweep(out: pathlib.Path, is_left_over: Callable[[str], Any]) -> None:
-    """Removes files of earlier calls: only in the folders that this module makes, and only of names that it gives."""
-    for place in (out / "parts", *out.glob("message=*")):
-        for path in place.iterdir():
-            if is_left_over(path.name):
-                path.unlink(missing_ok=True)
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    """Writes a file that is there only when it is complete."""
-    temporary = path.with_name(f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}")
+def _earlier(out: pathlib.Path) -> dict[str, Any]:
+    """The manifest of the result that is there."""
     try:
-        temporary.write_text(text)
+        manifest = json.loads((out / "manifest.json").read_text())
+        return manifest if manifest["schema"] == SCHEMA else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _loses(out: pathlib.Path, manifest: dict[str, Any]) -> bool:
+    """Whether a recording failed that the result has."""
+    had = {part["recording"] for part in _earlier(out).get("parts", [])}
+    return any(failed["recording"] in had for failed in manifest["failed"])
+
+
+def _commit(out: pathlib.Path, manifest: dict[str, Any]) -> None:
+    """Makes of complete parts the result. If something fails before the manifest is there, all is as it was."""
+    moved = []
+    taken = {out / "manifest.json"}
+    try:
+        with _written(out / "manifest.json", json.dumps(manifest, indent=1) + "\n"):
+            for part in manifest["parts"]:
+                staged, record = out / "parts" / part["part"], out / "parts" / f"{part['part']}.json"
+                files = [(staged / f"{message}.parquet", out / file["file"]) for message, file in part["messages"].items()]
+                for source, target in [*files, (staged / RECORD, record)]:
+                    taken.add(target)
+                    # What has this name has these bytes.
+                    if not target.exists():
+                        target.parent.mkdir(exist_ok=True)
+                        source.rename(target)
+                        moved.append((source, target))
+    except BaseException:
+        for source, target in moved:
+            target.rename(source)
+        raise
+    _sweep(out, lambda path: PART.fullmatch(path.name) and path not in taken)
+
+
+def _sweep(out: pathlib.Path, is_left_over: Callable[[pathlib.Path], Any]) -> None:
+    """Removes what earlier calls left: only in the folders that this module makes, and only of names that it gives."""
+    for place in (out / "parts", out / "shards", *out.glob("message=*")):
+        for path in place.iterdir() if place.is_dir() else ():
+            if is_left_over(path):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+
+
+def _temporary(place: pathlib.Path) -> pathlib.Path:
+    return place / f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
+
+
+@contextlib.contextmanager
+def _written(path: pathlib.Path, text: str) -> Iterator[None]:
+    """Writes a file, which takes its place behind the block unless that fails."""
+    temporary = _temporary(path.parent / "parts")
+    try:
+        with _at(path):
+            temporary.write_text(text)
+        yield
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -240,6 +380,7 @@ class _Line:
 # ---- A task --------------------------------------------------------------------------------------
 
 
+@functools.cache
 def _program() -> str:
     """The hash of what decodes."""
     digest = hashlib.blake2b(digest_size=16)
@@ -251,9 +392,9 @@ def _program() -> str:
 def _name(settings: dict[str, Any], recording: str, path: pathlib.Path) -> str:
     """The name of the part of a recording: the hash of all that it is made of."""
     digest = hashlib.blake2b(digest_size=16)
-    of = [SCHEMA, _program(), recording, *(settings[key] for key in ("dbc", "signals", "bus", "skip_malformed"))]
+    of = [SCHEMA, settings["program"], recording, *(settings[key] for key in ("dbc", "signals", "bus", "skip_malformed"))]
     digest.update(json.dumps(of).encode())
-    with open(path, "rb") as file:
+    with _at(path), open(path, "rb") as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
     return digest.hexdigest()
@@ -267,54 +408,81 @@ def _task(settings: dict[str, Any], recording: str) -> dict[str, Any]:
             candor.read(path).close()
         except candor.RecordingError as error:
             return {"of": recording, "reason": str(error)}
-        name = _name(settings, recording, path)
-        record = pathlib.Path(settings["out"], "parts", f"{name}.json")
-        try:
-            outcome = json.loads(record.read_text())
-            if all(pathlib.Path(settings["out"], file["file"]).is_file() for file in outcome["messages"].values()):
-                return outcome
-        except (OSError, ValueError, KeyError):
-            pass  # not decoded yet
-        outcome = {"of": recording, "part": name, **_decode(settings, path, name)}
-        _write(record, json.dumps(outcome) + "\n")
-        return outcome
+        out, name = pathlib.Path(settings["out"]), _name(settings, recording, path)
+        return _made(out, name) or _decode(settings, recording, name)
     except (OSError, candor.Error, MemoryError) as error:
         return {"of": recording, "error": f"{type(error).__name__}: {error}"}
 
 
-def _decode(settings: dict[str, Any], path: pathlib.Path, name: str) -> dict[str, Any]:
+def _made(out: pathlib.Path, name: str) -> dict[str, Any] | None:
+    """The record of a part that is complete, whether it is at its place or not."""
+    staged = out / "parts" / name
+    for record in (staged / RECORD, staged.with_name(f"{name}.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            outcome: dict[str, Any] = json.loads(record.read_text())
+            files = outcome["messages"].items()
+            if all((staged / f"{message}.parquet").is_file() or (out / file["file"]).is_file() for message, file in files):
+                return outcome
+    return None
+
+
+def _decode(settings: dict[str, Any], recording: str, name: str) -> dict[str, Any]:
+    """Makes a part."""
+    out = pathlib.Path(settings["out"])
+    staged, temporary = out / "parts" / name, _temporary(out / "parts")
+    temporary.mkdir()
+    try:
+        outcome = {"of": recording, "part": name, **_tables(settings, recording, name, temporary)}
+        with _at(staged / RECORD):
+            (temporary / RECORD).write_text(json.dumps(outcome) + "\n")
+        try:
+            temporary.rename(staged)
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            # Another task made it, or files of it were lost.
+            if not _made(out, name):
+                shutil.rmtree(staged)
+                temporary.rename(staged)
+        return outcome
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _tables(settings: dict[str, Any], recording: str, name: str, place: pathlib.Path) -> dict[str, Any]:
     """Writes the files of a part."""
     pyarrow = _pyarrow()
     out = pathlib.Path(settings["out"])
-    writers: dict[str, tuple[pathlib.Path, Any]] = {}
     rows: dict[str, int] = {}
-    database = candor.parse_dbc(settings["dbc_name"], settings["dbc"].encode("latin-1"))
-    pieces = candor.batches(path, database, rows=ROWS, **{key: settings[key] for key in ("signals", "bus", "skip_malformed")})
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for piece in pieces:
-                for message, table in piece.items():
-                    table = pyarrow.table(table)
+    writers: dict[str, tuple[Any, Any]] = {}
+    with contextlib.ExitStack() as opened, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        database = candor.parse_dbc(settings["dbc_name"], settings["dbc"].encode("latin-1"))
+        names = {key: settings[key] for key in ("signals", "bus", "skip_malformed")}
+        for piece in candor.batches(pathlib.Path(settings["folder"], recording), database, rows=ROWS, **names):
+            for message, table in piece.items():
+                table = pyarrow.table(table)
+                with _at(out / f"message={message}/{name}.parquet"):
                     if message not in writers:
-                        place = out / f"message={message}"
-                        place.mkdir(exist_ok=True)
-                        temporary = place / f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
-                        writers[message] = (temporary, pyarrow.parquet.ParquetWriter(temporary, table.schema, compression="zstd"))
+                        file = open(place / f"{message}.parquet", "wb")
+                        opened.callback(_close, file)
+                        writers[message] = (file, pyarrow.parquet.ParquetWriter(file, table.schema, compression="zstd"))
+                        opened.callback(_close, writers[message][1])
                     writers[message][1].write_table(table)
-                    rows[message] = rows.get(message, 0) + len(table)
-        messages = {}
-        for message in sorted(writers):
-            temporary, writer = writers[message]
-            writer.close()
-            file = f"message={message}/{name}.parquet"
-            temporary.replace(out / file)
-            messages[message] = {"file": file, "rows": rows[message]}
-    finally:
-        for temporary, writer in writers.values():
-            writer.close()
-            temporary.unlink(missing_ok=True)
-    return {"messages": messages, "warnings": [str(warning.message) for warning in caught]}
+                rows[message] = rows.get(message, 0) + len(table)
+        for message, (file, writer) in writers.items():
+            with _at(out / f"message={message}/{name}.parquet"):
+                writer.close()
+                file.close()
+    messages = {message: {"file": f"message={message}/{name}.parquet", "rows": rows[message]} for message in sorted(rows)}
+    told = [str(warning.message) for warning in caught if issubclass(warning.category, candor.RecordingWarning)]
+    return {"messages": messages, "warnings": told}
+
+
+def _close(file: Any) -> None:
+    """Closes what may have failed already: that was told."""
+    with contextlib.suppress(Exception):
+        file.close()
 
 
 def _shard(settings: dict[str, Any], name: str) -> dict[str, Any]:
@@ -323,7 +491,7 @@ def _shard(settings: dict[str, Any], name: str) -> dict[str, Any]:
     target = pathlib.Path(settings["out"], shard)
     if target.is_dir():
         return {"of": name, "shard": shard}
-    temporary = target.with_name(f"{TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}")
+    temporary = _temporary(target.parent)
     try:
         command = [*settings["command"], "--shard", name, "--out", str(temporary)]
         ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
@@ -341,21 +509,26 @@ def _shard(settings: dict[str, Any], name: str) -> dict[str, Any]:
 # ---- Who runs tasks ------------------------------------------------------------------------------
 
 
-def _runner(on: str, workers: int | None) -> Callable[[dict[str, Any], list[str]], Iterator[dict[str, Any]]]:
+def _runner(on: str, workers: Any, progress: Any) -> Callable[[dict[str, Any], list[str]], Generator[dict[str, Any], None, None]]:
     """What runs tasks."""
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress={progress!r}: expected a function of the number done, of all, and the latest, not {type(progress).__name__}")
+    workers = _count("workers", workers, os.cpu_count() or 1)
     if on == "ray":
         return _on_ray
     if on == "processes":
-        return functools.partial(_on_processes, workers=workers or os.cpu_count() or 1)
+        return functools.partial(_on_processes, workers=workers)
     raise ValueError(f"on={on!r}: there are 'processes' and 'ray'")
 
 
 def _run(settings: dict[str, Any], name: str) -> dict[str, Any]:
     """A task."""
+    if settings["program"] != _program():
+        return {"of": name, "error": f"{candor.__file__} is another version than that of the call; install the same wherever tasks run"}
     return {"decode": _task, "campaign": _shard}[settings["task"]](settings, name)
 
 
-def _on_processes(settings: dict[str, Any], names: list[str], workers: int) -> Iterator[dict[str, Any]]:
+def _on_processes(settings: dict[str, Any], names: list[str], workers: int) -> Generator[dict[str, Any], None, None]:
     """Runs tasks in processes of this machine. A process that dies takes only its task with it, which is done again."""
     tasks: queue.SimpleQueue[tuple[str, int] | None] = queue.SimpleQueue()
     ended: queue.SimpleQueue[dict[str, Any] | BaseException] = queue.SimpleQueue()
@@ -414,7 +587,7 @@ class _Worker:
             if self.child is None:
                 # Ctrl-C is for the process that asks.
                 self.child = subprocess.Popen(
-                    [sys.executable, "-m", "candor.distributed"],
+                    [sys.executable, "-P", "-c", WORKER, str(pathlib.Path(candor.__file__).parents[1])],
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
                 )
                 self.child.stdin.write(json.dumps(self.settings) + "\n")
@@ -442,7 +615,7 @@ class _Worker:
                 self.child.kill()
 
 
-def _on_ray(settings: dict[str, Any], names: list[str]) -> Iterator[dict[str, Any]]:
+def _on_ray(settings: dict[str, Any], names: list[str]) -> Generator[dict[str, Any], None, None]:
     """Runs tasks on a cluster of Ray, the one that the program is connected to, or a local one."""
     try:
         import ray  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -466,6 +639,9 @@ def _on_ray(settings: dict[str, Any], names: list[str]) -> Iterator[dict[str, An
     finally:
         for one in running:
             ray.cancel(one, force=True)
+        # What it wrote is swept when it has ended.
+        if running:
+            ray.wait(list(running), num_returns=len(running), timeout=10)
 
 
 def _serve() -> None:
@@ -473,7 +649,3 @@ def _serve() -> None:
     settings = json.loads(sys.stdin.readline())
     for line in sys.stdin:
         print(json.dumps(_run(settings, json.loads(line))), flush=True)
-
-
-if __name__ == "__main__":
-    _serve()
