@@ -1,9 +1,10 @@
 //! Messages and their signals: `BO_` and `SG_`, and what becomes of them when every statement is read.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use candor_diagnostics::Origin;
-use candor_wire::can::frame::{EFF_FLAG, EFF_MASK};
+use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, id_word};
+use candor_wire::can::notation::Identifier;
 use candor_wire::can::{ByteOrder, ExtendedId, Field, Id, StandardId};
 
 use super::grammar::{MessagePart, SignalPart};
@@ -186,16 +187,25 @@ impl<'a> Reader<'a> {
     /// The messages, when every statement is read.
     pub(super) fn finish(mut self) -> Vec<Message> {
         let drafts = std::mem::take(&mut self.drafts);
-        let mut names = HashMap::new();
+        let mut names = HashSet::new();
         drafts
             .into_iter()
             .map(|draft| {
                 let origin = draft.origin.clone();
-                let message = self.complete(draft);
-                if names.insert(message.name.clone(), ()).is_some() {
+                let mut message = self.complete(draft);
+                let identifier = Identifier(id_word(message.id));
+                let is_new = names.insert(message.name.clone());
+                let written = message.name.clone();
+                while !is_new && !names.insert(message.name.clone()) {
+                    message.name = format!("{}_0x{identifier}", message.name);
+                }
+                if !is_new {
                     self.warn(
                         &origin,
-                        format!("`{}` is already defined", message.name),
+                        format!(
+                            "`{written}` is already defined; this one is called `{}`",
+                            message.name
+                        ),
                         "give each message a different name; the first one keeps it",
                     );
                 }

@@ -1,6 +1,6 @@
 //! Multiplexed signals: which selector each has, and which can never be selected.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 use candor_diagnostics::{Findings, Origin};
@@ -76,6 +76,7 @@ pub(super) fn select(drafts: Vec<DraftSignal>, findings: &Findings) -> Vec<Signa
         .collect();
 
     let mut signals = Vec::with_capacity(count);
+    let mut names = HashSet::new();
     for ((draft, condition), new_index) in drafts.into_iter().zip(conditions).zip(&new_indices) {
         let mut signal = draft.signal;
         if new_index.is_none() {
@@ -93,9 +94,28 @@ pub(super) fn select(drafts: Vec<DraftSignal>, findings: &Findings) -> Vec<Signa
             let selector = new_indices.get(selector).copied().flatten();
             signal.selection = selector.map(|selector| Selection { selector, ranges });
         }
-        if let Some(name) = draft.long_name.filter(|name| !name.is_empty()) {
-            signal.name = name;
+        let long_name = draft.long_name.filter(|name| !name.is_empty());
+        let wanted = long_name.unwrap_or_else(|| signal.name.clone());
+        let mut number = signals.len() + 1;
+        let mut name = wanted.clone();
+        // The shorter name is another one unless it is a longer one of another signal.
+        if names.contains(&name) {
+            name.clone_from(&signal.name);
         }
+        while names.contains(&name) {
+            name = format!("{}_{number}", signal.name);
+            number += 1;
+        }
+        if name != wanted {
+            warn(
+                findings,
+                &draft.origin,
+                format!("`{wanted}` is already defined; this one is called `{name}`"),
+                "give each signal of a message a different name",
+            );
+        }
+        names.insert(name.clone());
+        signal.name = name;
         signals.push(signal);
     }
     // SG_MUL_VAL_ names selectors that need not be marked.

@@ -79,6 +79,41 @@ fn attributes_are_looked_at() {
 }
 
 #[test]
+fn each_message_and_each_signal_of_it_has_a_name_of_its_own() {
+    let signal = |name: &str| format!(" SG_ {name} : 0|8@1+ (1,0) [0|0] \"\" B\n");
+    let (s, t, u) = (signal("S"), signal("T"), signal("U"));
+    let long =
+        |id, name, long| format!("BA_ \"SystemSignalLongSymbol\" SG_ {id} {name} \"{long}\";\n");
+    let text = [
+        format!("BO_ 1 A: 8 X\n{s}{t}{u}BO_ 2 A_0x003: 8 X\nBO_ 3 A: 8 X\nBO_ 2147483652 A: 8 X\n"),
+        format!("BO_ 5 L: 8 X\n{s}{t}BA_ \"SystemMessageLongSymbol\" BO_ 5 \"A\";\n"),
+        [long(1, "S", "Long"), long(1, "T", "Long"), long(1, "U", "T"), long(5, "S", "T")].concat(),
+    ];
+    let (database, findings) = read(&text.concat());
+    let database = database.unwrap();
+    let messages = database.messages();
+    let names: Vec<_> = messages.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["A", "A_0x003", "A_0x003_0x003", "A_0x00000004", "A_0x005"]);
+    let signals = |message: usize| messages[message].signals.iter().map(|it| it.name.as_str());
+    assert_eq!(signals(0).collect::<Vec<_>>(), ["Long", "T", "U"]);
+    assert_eq!(signals(4).collect::<Vec<_>>(), ["T", "T_2"]);
+    for (name, called) in [
+        ("A", "A_0x003_0x003"),
+        ("A", "A_0x00000004"),
+        ("A", "A_0x005"),
+        ("Long", "T"),
+        ("T", "U"),
+        ("T", "T_2"),
+    ] {
+        let words = format!("`{name}` is already defined; this one is called `{called}`");
+        assert!(findings.contains(&words), "{findings}");
+    }
+    for message in messages {
+        assert_eq!(database.message_named(&message.name).unwrap(), message);
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_reported_and_left_out() {
     let signal = |name: &str, place: &str| format!(" SG_ {name} : {place} (1,0) [0|0] \"\" B\n");
     let plain = signal("S", "0|8@1+");
@@ -93,7 +128,7 @@ fn what_makes_no_sense_is_reported_and_left_out() {
             "BO_ 1 A: 8 X\nBO_ 2 A: 8 X\n".to_owned(),
             2,
             0,
-            "t.dbc:2:1: warning: `A` is already defined",
+            "t.dbc:2:1: warning: `A` is already defined; this one is called `A_0x002`",
         ),
         (
             "BO_ 2048 A: 8 X\n".to_owned(),
