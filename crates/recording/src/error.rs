@@ -75,6 +75,12 @@ impl RecordingError {
         matches!(&self.0.1, Problem::Io(_, error) if error.kind() == ErrorKind::BrokenPipe)
     }
 
+    /// Whether the source was only not ready ([`ErrorKind::WouldBlock`]): then reading goes on where it was.
+    #[must_use]
+    pub fn is_pause(&self) -> bool {
+        matches!(&self.0.1, Problem::Io(_, error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
     /// Whether the recording was not written since its file is already there.
     #[must_use]
     pub fn is_existing(&self) -> bool {
@@ -105,6 +111,7 @@ pub fn remedy(error: &io::Error, otherwise: &'static str) -> &'static str {
             "raise the limit of open files (`ulimit -n`, or LimitNOFILE= of systemd)"
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space on its disk",
+        ErrorKind::WouldBlock => "open it again",
         ErrorKind::FileTooLarge => {
             "raise the limit of file sizes (`ulimit -f`, or LimitFSIZE= of systemd), or write smaller files"
         }

@@ -77,10 +77,13 @@ pub fn open_through<R: Read + Send + 'static>(
 /// A recording being read: an iterator over its CAN frames. [`Recording::next_any`] gives its Ethernet frames,
 /// too.
 ///
-/// After an error that is not passed over the iteration is over.
+/// After an error that is not passed over the iteration is over, unless its source was only not ready
+/// ([`RecordingError::is_pause`]).
 pub struct Recording {
     name: String,
     source: Box<dyn Read + Send>,
+    /// What is called before more is read.
+    before_reading: Option<BeforeReading>,
     len_bytes: Option<u64>,
     consumed_bytes: u64,
     compressed: Option<Compressed>,
@@ -103,6 +106,8 @@ pub struct Recording {
     unverified: Option<u64>,
 }
 
+type BeforeReading = Box<dyn FnMut() -> io::Result<()> + Send>;
+
 /// What a recording is compressed with.
 struct Compressed {
     compression: Compression,
@@ -113,6 +118,8 @@ struct Compressed {
     confirmed_records: u64,
     /// Where and why it could not be decompressed further.
     end: Option<(u64, io::Error)>,
+    /// Whether its source was not ready inside a block, which cannot be begun again.
+    is_stuck: bool,
 }
 
 /// Counts what is read.
@@ -162,6 +169,7 @@ impl Recording {
         let mut recording = Self {
             name: name.to_owned(),
             source: Box::new(source),
+            before_reading: None,
             len_bytes: None,
             consumed_bytes: 0,
             compressed: None,
@@ -194,6 +202,13 @@ impl Recording {
     #[must_use]
     pub fn skip_malformed(mut self, skips_malformed: bool) -> Self {
         self.skips_malformed = skips_malformed;
+        self
+    }
+
+    /// Calls `look` each time before more is read, which may so be interrupted: an error of the kind [`ErrorKind::WouldBlock`] is a pause.
+    #[must_use]
+    pub fn before_reading(mut self, look: impl FnMut() -> io::Result<()> + Send + 'static) -> Self {
+        self.before_reading = Some(Box::new(look));
         self
     }
 
@@ -285,9 +300,14 @@ impl Recording {
         let confirmed = Confirmed::default();
         let source = Counted(head.chain(source), read_bytes.clone());
         self.source = compression.reader(source, confirmed.clone());
-        let (confirmed_records, end) = (0, None);
-        self.compressed =
-            Some(Compressed { compression, read_bytes, confirmed, confirmed_records, end });
+        self.compressed = Some(Compressed {
+            compression,
+            read_bytes,
+            confirmed,
+            confirmed_records: 0,
+            end: None,
+            is_stuck: false,
+        });
         (self.end, self.at_end) = (0, false);
         self.fill_up_to(Compression::MAGIC_LEN)?;
         match Compression::by_content(&self.buffer[..self.end]) {
@@ -333,6 +353,12 @@ impl Recording {
 
     /// Reads more bytes behind those in the buffer.
     fn fill(&mut self) -> Result<(), RecordingError> {
+        let stuck = || io::Error::new(ErrorKind::WouldBlock, "it was interrupted inside a block");
+        let is_stuck = self.compressed.as_ref().is_some_and(|compressed| compressed.is_stuck);
+        let look = self.before_reading.as_mut().map_or(Ok(()), |look| look());
+        if let Err(error) = if is_stuck { Err(stuck()) } else { look } {
+            return Err(RecordingError::io(&self.name, "cannot be read", error));
+        }
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -361,6 +387,10 @@ impl Recording {
     fn unreadable(&mut self, error: io::Error) -> Result<(), RecordingError> {
         let is_compressed =
             matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData);
+        if let Some(compressed) = &mut self.compressed {
+            compressed.is_stuck = error.kind() == ErrorKind::WouldBlock
+                && compressed.compression == Compression::Zstd;
+        }
         let Some(compressed) = self.compressed.as_mut().filter(|_| is_compressed) else {
             return Err(RecordingError::io(&self.name, "cannot be read", error));
         };
@@ -410,7 +440,11 @@ impl Recording {
             return None;
         }
         let found = self.step().transpose();
-        self.is_over = !matches!(found, Some(Ok(_)));
+        self.is_over = match &found {
+            Some(Ok(_)) => false,
+            Some(Err(error)) => !error.is_pause(),
+            None => true,
+        };
         found
     }
 
@@ -816,6 +850,67 @@ mod tests {
         assert!(recording.next().unwrap().is_ok());
         let error = recording.next().unwrap().unwrap_err();
         assert!(error.to_string().starts_with("pipe: cannot be read: "), "{error}");
+    }
+
+    /// Whatever it is compressed with, and wherever it stopped. What cannot be resumed fails again and never ends.
+    #[test]
+    fn a_source_that_was_not_ready_is_read_on() {
+        use crate::compression::Compressor;
+        use std::io::Write;
+        use std::sync::atomic::AtomicBool;
+        /// Is not ready for every second call, once that is switched on.
+        #[derive(Clone, Default)]
+        struct Hesitation(Arc<AtomicBool>, bool);
+        impl Hesitation {
+            fn pass(&mut self) -> io::Result<()> {
+                self.1 = !self.1 && self.0.load(Ordering::Relaxed);
+                if self.1 { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            }
+        }
+        struct Source(io::Cursor<Vec<u8>>, Hesitation);
+        impl Read for Source {
+            fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+                self.1.pass()?;
+                let most = out.len().min(97);
+                self.0.read(&mut out[..most])
+            }
+        }
+        for compression in [None].into_iter().chain(Compression::ALL.map(Some)) {
+            for is_before in [true, false] {
+                let mut packed = Compressor::new(Vec::new(), compression);
+                for number in 0..20_000_u64 {
+                    let word = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                    writeln!(packed, "({number}.0) can0 {:03X}#{word:016X}", number % 2_000)
+                        .unwrap();
+                }
+                let bytes = io::Cursor::new(packed.finish().unwrap().0);
+                let mut hesitation = Hesitation::default();
+                let switch = hesitation.0.clone();
+                let within = if is_before { Hesitation::default() } else { hesitation.clone() };
+                let mut recording = Recording::new("a.log", Source(bytes, within), None).unwrap();
+                if is_before {
+                    recording = recording.before_reading(move || hesitation.pass());
+                }
+                switch.store(true, Ordering::Relaxed);
+                let (mut records, mut pauses) = (0, 0);
+                for record in recording {
+                    match record {
+                        Ok(record) => {
+                            assert_eq!(record.time_ns, records * 1_000_000_000);
+                            records += 1;
+                        }
+                        Err(error) if error.is_pause() => pauses += 1,
+                        Err(error) => panic!("{error}"),
+                    }
+                    if pauses > 100_000 {
+                        break;
+                    }
+                }
+                assert!(pauses > 0);
+                let is_stuck = compression == Some(Compression::Zstd) && !is_before;
+                assert_eq!(records == 20_000, !is_stuck, "{compression:?} {is_before} {records}");
+            }
+        }
     }
 
     #[test]
