@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyMapping, PyTuple};
 
-use crate::errors::{DatabaseError, EncodeError, not_expected};
+use crate::errors::{DatabaseError, DatabaseWarning, EncodeError, not_expected, warn};
 use crate::open;
 
 /// A DBC file: what the bits of frames mean.
@@ -26,14 +26,24 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    fn parse(name: &str, text: &[u8]) -> PyResult<Self> {
+    /// The database, and what the file loses.
+    fn parse(name: &str, text: &[u8]) -> PyResult<(Self, String)> {
         let findings = Findings::new();
         let database = signals::Database::parse(name, text, &findings);
         let signals = database.ok_or_else(|| DatabaseError::new_err(findings.to_string()))?;
-        Ok(Self { signals: Arc::new(signals), text: text.into() })
+        Ok((Self { signals: Arc::new(signals), text: text.into() }, findings.to_string()))
     }
 
-    fn load(path: &Path) -> PyResult<Self> {
+    /// Warns once of all that the file loses.
+    fn told(py: Python<'_>, (database, losses): (Self, String)) -> PyResult<Self> {
+        match losses.trim_end() {
+            "" => {}
+            losses => warn::<DatabaseWarning>(py, losses)?,
+        }
+        Ok(database)
+    }
+
+    fn load(path: &Path) -> PyResult<(Self, String)> {
         // One more tells that it is too large.
         let text = open::read(path, MAX_BYTES as u64 + 1)?;
         Self::parse(&path.display().to_string(), &text)
@@ -51,12 +61,14 @@ impl<'py> FromPyObject<'_, 'py> for DatabaseOrPath {
             return Ok(Self(database.get().clone()));
         }
         if let Ok(path) = object.extract::<PathBuf>() {
-            return object.py().detach(|| Database::load(&path)).map(Self);
+            let loaded = object.py().detach(|| Database::load(&path))?;
+            return Database::told(object.py(), loaded).map(Self);
         }
         // What cantools read from ARXML, KCD or SYM, by the DBC file that it makes of it.
         if object.hasattr("as_dbc_string")? {
             let text: String = object.call_method0("as_dbc_string")?.extract()?;
-            return Database::parse("cantools", text.as_bytes()).map(Self);
+            let parsed = Database::parse("cantools", text.as_bytes())?;
+            return Database::told(object.py(), parsed).map(Self);
         }
         let kind = object.get_type().name()?;
         let text = format!("expected a `candor.Database` or the path of a DBC file, not {kind}");
@@ -64,10 +76,17 @@ impl<'py> FromPyObject<'_, 'py> for DatabaseOrPath {
     }
 }
 
-/// The database of the text of a DBC file, which errors call `name`.
+/// The database of the text of a DBC file, which errors call `name`. With `warns`, what the file loses is a `DatabaseWarning`.
 #[pyfunction]
-pub(crate) fn parse_dbc(name: &str, text: &[u8]) -> PyResult<Database> {
-    Database::parse(name, text)
+#[pyo3(signature = (name, text, warns=true))]
+pub(crate) fn parse_dbc(
+    py: Python<'_>,
+    name: &str,
+    text: &[u8],
+    warns: bool,
+) -> PyResult<Database> {
+    let (database, losses) = Database::parse(name, text)?;
+    if warns { Database::told(py, (database, losses)) } else { Ok(database) }
 }
 
 /// A word or a number: the name of a message or the identifier of its frames; the name of a value or a value.
@@ -139,7 +158,8 @@ impl Number {
 
 #[pymethods]
 impl Database {
-    /// Reads a DBC file, or takes over a database of cantools, such as one that it read from ARXML, KCD or SYM.
+    /// Reads a DBC file, or takes over a database of cantools, such as one that it read from ARXML, KCD or SYM. What it loses is a
+    /// `DatabaseWarning`.
     #[new]
     fn new(source: DatabaseOrPath) -> Self {
         source.0
@@ -213,13 +233,13 @@ impl Database {
         self.message(name_or_id, None)?.encode(py, values, strict)
     }
 
-    /// Pickled, it is the text of its file.
+    /// Pickled, it is the text of its file, of which was told what it loses.
     fn __reduce__<'py>(
         &self,
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let parse = py.import("candor")?.getattr("parse_dbc")?;
-        Ok((parse, (self.name(), self.text(py)).into_pyobject(py)?))
+        Ok((parse, (self.name(), self.text(py), false).into_pyobject(py)?))
     }
 
     fn __len__(&self) -> usize {

@@ -158,7 +158,7 @@ pub(crate) fn batches(
 /// An iterator over pieces of decoded recordings: dictionaries of tables.
 #[pyclass(module = "candor")]
 pub(crate) struct Batches {
-    /// `None` at the end, and after an error. The lock is never waited for: it makes the decoder one that threads may share.
+    /// `None` at the end, and after an error that is no pause. The lock is never waited for: it makes the decoder one that threads may share.
     decoder: Mutex<Option<Decoder>>,
     rows: usize,
 }
@@ -174,7 +174,15 @@ impl Batches {
         let Some(mut decoder) = place.take() else {
             return Ok(None);
         };
-        let next = decoder.read(py, self.rows)?;
+        let next = match decoder.read(py, self.rows) {
+            Ok(next) => next,
+            Err(error) => {
+                if decoder.reader.is_paused {
+                    *place = Some(decoder);
+                }
+                return Err(error);
+            }
+        };
         let has_rows = decoder.columns.rows() > 0;
         let tables = decoder.tables(py, 1)?;
         if next == Next::Later {

@@ -8,15 +8,18 @@
 //! | `candor.DatabaseError` | a DBC file cannot be read, describes nothing of a recording, or has no such name |
 //! | `candor.EncodeError` | a value cannot be put into a frame, or one is missing |
 //! | `candor.RulesError` | rules cannot be read, or have no such bus |
+//! | `candor.DatabaseWarning` | what a DBC file describes is left out or called otherwise |
 //! | `candor.RecordingWarning` | a recording is cut, or malformed records were passed over |
 
 use std::io;
 use std::path::Path;
 
 use candor_recording::RecordingError as Malformed;
+use pyo3::PyTypeInfo;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 create_exception!(candor, Error, PyException, "What the package raises, but for `OSError`.");
 create_exception!(
@@ -40,10 +43,22 @@ create_exception!(
 create_exception!(candor, RulesError, Error, "Rules cannot be read, or have no such bus.");
 create_exception!(
     candor,
+    DatabaseWarning,
+    PyUserWarning,
+    "What a DBC file describes is left out or called otherwise."
+);
+create_exception!(
+    candor,
     RecordingWarning,
     PyUserWarning,
     "A recording is cut, or malformed records were passed over."
 );
+
+/// Warns of something.
+pub(crate) fn warn<C: PyTypeInfo>(py: Python<'_>, text: &str) -> PyResult<()> {
+    let warn = py.import("warnings")?.getattr("warn")?;
+    warn.call1((PyString::new(py, text), py.get_type::<C>())).map(|_| ())
+}
 
 /// The `TypeError` of an object that is something else.
 pub(crate) fn not_expected(what: &str, object: &Bound<'_, PyAny>) -> PyErr {

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use candor_diagnostics::counted;
 use candor_recording::{InterfaceIndex, Interfaces, Record, Recording};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyString};
+use pyo3::types::PyIterator;
 
-use crate::errors::{RecordingError, RecordingWarning, not_expected};
+use crate::errors::{RecordingError, RecordingWarning, not_expected, warn};
 use crate::frame::Frame;
 use crate::open::Opened;
 
@@ -101,6 +101,8 @@ pub(crate) struct Reader {
     skips_malformed: bool,
     interrupts: Interrupts,
     remarks: Remarks,
+    /// Whether the latest error was a pause, such as Ctrl-C: no frame was lost, and more can be read.
+    pub(crate) is_paused: bool,
 }
 
 /// What is to be said about recordings that were read.
@@ -110,12 +112,7 @@ pub(crate) struct Remarks(Vec<String>);
 impl Remarks {
     /// Warns of each.
     pub(crate) fn warn(self, py: Python<'_>) -> PyResult<()> {
-        let category = py.get_type::<RecordingWarning>();
-        for remark in self.0 {
-            let warn = py.import("warnings")?.getattr("warn")?;
-            warn.call1((PyString::new(py, &remark), &category))?;
-        }
-        Ok(())
+        self.0.iter().try_for_each(|remark| warn::<RecordingWarning>(py, remark))
     }
 
     pub(crate) fn add(&mut self, recording: &Recording) {
@@ -147,6 +144,7 @@ impl Reader {
             skips_malformed,
             interrupts: Interrupts::default(),
             remarks: Remarks::default(),
+            is_paused: false,
         })
     }
 
@@ -168,6 +166,7 @@ impl Reader {
         py: Python<'_>,
         mut take: impl FnMut(&Record, &Interfaces) -> PyResult<Next> + Send,
     ) -> PyResult<Next> {
+        self.is_paused = false;
         let next = match &self.source {
             Source::Paths(_) => py.detach(|| self.read_paths(&mut take))?,
             Source::Frames(frames) => {
@@ -192,13 +191,21 @@ impl Reader {
                 Some(recording) => recording,
                 none => {
                     let Some(path) = paths.get(self.next) else { return Ok(Next::Over) };
-                    self.next += 1;
                     self.wanted.places.clear();
-                    none.insert(Opened::new(path, self.skips_malformed)?)
+                    // What interrupts it leaves it to be opened again.
+                    self.is_paused = true;
+                    let opened = Opened::new(path, self.skips_malformed)?;
+                    self.next += 1;
+                    none.insert(opened)
                 }
             };
-            while let Some(record) = recording.next() {
+            self.is_paused = true;
+            recording.check_process()?;
+            loop {
+                self.is_paused = true;
                 self.interrupts.look()?;
+                let Some(record) = recording.next() else { break };
+                self.is_paused = record.is_err() && recording.is_paused;
                 let (record, interfaces) = (record?, recording.recording.interfaces());
                 if self.wanted.takes(record.interface, interfaces)
                     && take(&record, interfaces)? == Next::Later
@@ -217,8 +224,13 @@ impl Reader {
         take: &mut impl FnMut(&Record, &Interfaces) -> PyResult<Next>,
     ) -> PyResult<Next> {
         let py = frames.py();
-        for frame in frames {
+        let mut frames = frames;
+        loop {
+            self.is_paused = true;
             self.interrupts.look()?;
+            let Some(frame) = frames.next() else { break };
+            // What the iterator raises may be a pause of it; after an error it is over.
+            self.is_paused = frame.as_ref().is_err_and(|it| !it.is_instance_of::<PyException>(py));
             let frame = frame?.cast_into::<Frame>()?;
             let record = frame.get().record(py, &mut self.interfaces)?;
             if self.wanted.takes(record.interface, &self.interfaces)

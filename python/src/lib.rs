@@ -25,7 +25,8 @@ mod _candor {
     use crate::decode::{Batches, batches, decode, frames, values};
     #[pymodule_export]
     use crate::errors::{
-        DatabaseError, EncodeError, Error, RecordingError, RecordingWarning, RulesError,
+        DatabaseError, DatabaseWarning, EncodeError, Error, RecordingError, RecordingWarning,
+        RulesError,
     };
     #[pymodule_export]
     use crate::frame::Frame;

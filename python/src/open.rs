@@ -6,12 +6,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use candor_recording::{Record, Recording, RecordingError, open_through};
+use candor_recording::{Record, Recording, RecordingError as Unread, open_through};
 use pyo3::prelude::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
-use crate::errors::{of_recording, os_error};
+use crate::errors::{RecordingError, of_recording, os_error};
 
 /// How long a pipe is waited for between two looks at signals.
 const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -30,7 +30,15 @@ fn take(raised: &Raised) -> Option<PyErr> {
     raised.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Reads a file, and looks at signals between.
+/// Looks at signals; what one raises is kept.
+fn look(raised: &Raised) -> io::Result<()> {
+    Python::attach(|py| py.check_signals()).map_err(|error| {
+        *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        io::Error::new(ErrorKind::WouldBlock, "interrupted")
+    })
+}
+
+/// Reads a file, and looks at signals while it waits for what is no regular one.
 pub(crate) struct Interruptible {
     file: File,
     is_regular: bool,
@@ -47,13 +55,11 @@ impl Interruptible {
 impl Read for Interruptible {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
-            if let Err(error) = Python::attach(|py| py.check_signals()) {
-                *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                return Err(io::Error::other("interrupted"));
-            }
+            // It is looked before, where reading can go on.
             if self.is_regular {
                 return self.file.read(out);
             }
+            look(&self.raised)?;
             match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&WAIT)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => continue,
                 Ok(_) => {}
@@ -83,6 +89,11 @@ pub(crate) struct Opened {
     pub(crate) recording: Recording,
     pub(crate) is_regular: bool,
     raised: Raised,
+    /// The process that opened it: another one, made by `fork`, shares its place in the file.
+    process: u32,
+    /// Whether the latest error was a pause, such as Ctrl-C, behind which it goes on.
+    pub(crate) is_paused: bool,
+    name: String,
 }
 
 impl Opened {
@@ -98,8 +109,20 @@ impl Opened {
                 None => of_recording(&error),
             })
         })?;
-        let recording = recording.skip_malformed(skips_malformed);
-        Ok(Self { recording, is_regular, raised })
+        let told = raised.clone();
+        let look = move || look(&told);
+        let recording = recording.skip_malformed(skips_malformed).before_reading(look);
+        let (process, name) = (std::process::id(), path.display().to_string());
+        Ok(Self { recording, is_regular, raised, process, is_paused: false, name })
+    }
+
+    /// Refuses another process than the one that opened it.
+    pub(crate) fn check_process(&self) -> PyResult<()> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        let text = "it was opened before this process was forked, and both would move its place in the file; open it again in this process";
+        Err(RecordingError::new_err(format!("{}: {text}", self.name)))
     }
 
     #[inline]
@@ -111,7 +134,8 @@ impl Opened {
     }
 
     #[cold]
-    fn raise(&self, error: &RecordingError) -> PyErr {
+    fn raise(&mut self, error: &Unread) -> PyErr {
+        self.is_paused = error.is_pause();
         take(&self.raised).unwrap_or_else(|| of_recording(error))
     }
 }

@@ -62,15 +62,21 @@ impl Recording {
         let Self { source, ready, behind, is_over, interrupts, .. } = self;
         let source = source.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(source) = source.as_mut().filter(|_| !*is_over) else { return };
+        if let Err(error) = source.check_process() {
+            *behind = Some(error);
+            return;
+        }
         py.detach(|| {
             let most = if source.is_regular { BLOCK } else { 1 };
             while ready.len() < most && !*is_over {
                 match interrupts.look().map(|()| source.next()) {
                     Ok(Some(Ok(record))) => ready.push_back(record),
                     Ok(None) => *is_over = true,
-                    Ok(Some(Err(error))) => (*behind, *is_over) = (Some(error), true),
+                    Ok(Some(Err(error))) if !source.is_paused => {
+                        (*behind, *is_over) = (Some(error), true);
+                    }
                     // It can go on.
-                    Err(error) => {
+                    Ok(Some(Err(error))) | Err(error) => {
                         *behind = Some(error);
                         break;
                     }

@@ -327,6 +327,19 @@ class Distributed(unittest.TestCase):
         os.chdir(self.folder / "here")
         self.assertEqual(len(self.decode("out", workers=2)["parts"]), DRIVES)
 
+    def test_messages_of_one_name_have_each_a_folder(self):
+        text = DBC.read_text()
+        dbc = self.folder / "twins.dbc"
+        dbc.write_text(text.replace(" VehicleSpeed:", " EngineSpeed:"))
+        with self.assertWarnsRegex(candor.DatabaseWarning, "`EngineSpeed` is already defined; this one is called `EngineSpeed_0x1B6`") as caught:
+            manifest = distributed.decode(self.folder / "drives", dbc, self.folder / "out", workers=2)
+        self.assertEqual(len(caught.warnings), 1)
+        manifest_of_each = self.decode("each", workers=2)
+        for part, one in zip(manifest["parts"], manifest_of_each["parts"]):
+            self.assertEqual(part["messages"]["EngineSpeed_0x1B6"]["rows"], one["messages"]["VehicleSpeed"]["rows"])
+            self.assertEqual(part["messages"]["EngineSpeed"]["rows"], one["messages"]["EngineSpeed"]["rows"])
+            self.assertEqual(part["warnings"], [])
+
     def test_a_task_is_not_done_by_another_version(self):
         settings = {"task": "decode", "program": "another"}
         self.assertIn("another version", distributed._run(settings, "a.log")["error"])

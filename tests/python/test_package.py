@@ -517,6 +517,129 @@ class Trouble(Folder):
             next(recording)
         self.assertEqual(list(recording), [])
 
+    def test_what_a_dbc_file_loses_is_a_warning(self):
+        text = PAGES + 'BO_ 1 Again: 1 A\nBO_ 3 Pages: 8 A\n SG_ Other : 0|8@1+ (1,0) [0|0] "" A\n SG_ Far : 60|8@1+ (1,0) [0|0] "" A\n'
+        path, log = self.file("lossy.dbc", text), self.file("a.log", "(1.0) can0 001#00\n(2.0) can0 003#07\n")
+        said = subprocess.run(["candor", "log", "decode", log, "--dbc", path, "--format", "csv"], capture_output=True, text=True, check=True)
+        theirs = cantools.database.load_string(PAGES.replace("VAL_", "\nBO_ 9 Pages: 8 A\n SG_ Only : 0|8@1+ (1,0) [0|0] \"\" A\nVAL_"), "dbc", strict=False)
+        calls = [
+            lambda: candor.Database(path), lambda: candor.decode(log, path), lambda: candor.values([log, log], path), lambda: candor.Database(theirs),
+            lambda: list(candor.batches(log, path)), lambda: candor.parse_dbc(str(path), path.read_bytes()),
+        ]
+        for number, call in enumerate(calls):
+            with self.subTest(number), warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                call()
+                self.assertEqual([warning.category for warning in caught], [candor.DatabaseWarning])
+                self.assertEqual(caught[0].filename, __file__)
+                if number != 3:
+                    self.assertTrue(said.stderr.startswith(str(caught[0].message)), said.stderr)
+        for words in ("lossy.dbc:10:1: warning: identifier 1 is already used; `Again` is skipped", "hint: give each message a different identifier",
+                      "`Pages` is already defined; this one is called `Pages_0x003`", "the field ends in byte 9, but there are 8; `Far` is skipped"):
+            self.assertIn(words, said.stderr)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaises(candor.DatabaseWarning):
+                candor.Database(path)
+            candor.Database(DBC)
+            database = candor.parse_dbc("lossy.dbc", path.read_bytes(), False)
+            self.assertEqual(len(pickle.loads(pickle.dumps(database))), 3)
+            # Both are kept.
+            drive = candor.decode(log, database)
+            self.assertEqual({name: len(table) for name, table in drive.items()}, {"Pages": 1, "Pages_0x003": 1})
+            self.assertEqual(drive["Pages_0x003"].metadata["message"], "Pages_0x003")
+            self.assertEqual(list(candor.decode(log, database, signals="Pages_0x003.*")), ["Pages_0x003"])
+            self.assertEqual(set(pyarrow.table(candor.values(log, database))["message"].to_pylist()), {"Pages", "Pages_0x003"})
+            self.assertEqual(database.message("Pages_0x003").id, 3)
+        self.assertIn(",can0,Pages_0x003,Other,7,", said.stdout)
+
+    def interrupted(self, iterator):
+        """What an iterator gives if Ctrl-C comes again and again, and how often it did."""
+        found, count, armed = [], 0, [False]
+
+        def stop(*_):
+            if armed[0]:
+                armed[0] = False
+                raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        try:
+            while True:
+                try:
+                    armed[0] = True
+                    # Signals are looked at only within the iterator.
+                    found.extend(iterator)
+                    return found, count
+                except KeyboardInterrupt:
+                    count += 1
+        finally:
+            armed[0] = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def test_iterators_go_on_behind_ctrl_c(self):
+        lines = "".join(f"({1000 + number}.0) can0 0C0#{number:014X}\n" for number in range(150_000))
+        log = self.file("long.log", lines)
+        packed = self.folder / "long.log.zst"
+        subprocess.run(["candor", "log", "convert", log, packed], check=True, capture_output=True)
+        rules = candor.Rules.load(ROOT / "examples/gateway/recording.rules.toml")
+        times = [1_000_000_000 * (1000 + number) for number in range(150_000)]
+        for path in (log, packed):
+            for make, rows in [
+                (lambda: candor.read(path), lambda found: [frame.time_ns for frame in found]),
+                (lambda: candor.batches(path, DBC, rows=100_000), lambda found: self.times(found)),
+                (lambda: candor.batches([path], DBC), lambda found: self.times(found)),
+                (lambda: candor.batches(candor.read(path), DBC, rows=100_000), lambda found: self.times(found)),
+            ]:
+                found, count = self.interrupted(make())
+                self.assertEqual(rows(found), times)
+                self.assertGreater(count, 0)
+            expected = [(frame.time_ns, frame.bus) for frame in rules.apply(candor.read(path), map={"can0": "car"})]
+            found, _ = self.interrupted(rules.apply(candor.read(path), map={"can0": "car"}))
+            self.assertEqual([(frame.time_ns, frame.bus) for frame in found], expected)
+
+    def times(self, pieces):
+        return [time for piece in pieces for time in pyarrow.table(piece["EngineSpeed"])["time"].cast(pyarrow.int64()).to_pylist()]
+
+    def test_a_recording_that_was_open_before_a_fork_is_refused(self):
+        lines = "".join(f"({1000 + number}.0) can0 0C0#{number:014X}\n" for number in range(20_000))
+        log = self.file("long.log", lines)
+        times = [1_000_000_000 * (1000 + number) for number in range(20_000)]
+        for make, rows in [
+            (lambda: candor.read(log), lambda found: [frame.time_ns for frame in found]),
+            (lambda: candor.batches(log, DBC, rows=100), self.times),
+        ]:
+            iterator = make()
+            found = [next(iterator)]
+            out, into = os.pipe()
+            child = os.fork()
+            if child == 0:
+                errors, others = [], []
+                for _ in range(2):
+                    try:
+                        for it in iterator:
+                            others.append(it)
+                    except candor.RecordingError as error:
+                        errors.append(str(error))
+                new = rows([*make()])
+                said = {"errors": errors, "others": rows(others), "is_whole": new == times}
+                with os.fdopen(into, "w") as pipe:
+                    json.dump(said, pipe)
+                os._exit(0)
+            os.close(into)
+            with os.fdopen(out) as pipe:
+                said = json.load(pipe)
+            os.waitpid(child, 0)
+            found += iterator
+            self.assertEqual(rows(found), times)
+            self.assertTrue(said["is_whole"])
+            self.assertEqual(len(said["errors"]), 2)
+            self.assertIn("long.log: it was opened before this process was forked", said["errors"][0])
+            # What was read before is right.
+            first = len(rows(found[:1]))
+            self.assertEqual(said["others"], times[first:first + len(said["others"])])
+
     def test_nothing_is_something_too(self):
         empty = candor.Rules.load(self.file("a.rules.toml", Rules.RULES)).apply(candor.read(DRIVE), map={"can0": "logger"})
         self.assertEqual(candor.decode(empty, DBC), {})

@@ -12,7 +12,7 @@ _Value: TypeAlias = int | float | str
 class _CantoolsDatabase(Protocol):
     def as_dbc_string(self) -> str: ...
 
-__all__ = ["bus_load", "frame_bits", "Database", "Message", "Signal", "parse_dbc", "Batches", "batches", "decode", "frames", "values", "DatabaseError", "EncodeError", "Error", "RecordingError", "RecordingWarning", "RulesError", "Frame", "Recording", "read", "profiles", "results", "Applied", "Rules", "Table"]
+__all__ = ["bus_load", "frame_bits", "Database", "Message", "Signal", "parse_dbc", "Batches", "batches", "decode", "frames", "values", "DatabaseError", "DatabaseWarning", "EncodeError", "Error", "RecordingError", "RecordingWarning", "RulesError", "Frame", "Recording", "read", "profiles", "results", "Applied", "Rules", "Table"]
 
 @final
 class Applied:
@@ -48,11 +48,12 @@ class Database:
     def __len__(self, /) -> int: ...
     def __new__(cls, /, source: Database | _CantoolsDatabase | _Path) -> Database:
         """
-        Reads a DBC file, or takes over a database of cantools, such as one that it read from ARXML, KCD or SYM.
+        Reads a DBC file, or takes over a database of cantools, such as one that it read from ARXML, KCD or SYM. What it loses is a
+        `DatabaseWarning`.
         """
     def __reduce__(self, /) -> tuple[Any, tuple]:
         """
-        Pickled, it is the text of its file.
+        Pickled, it is the text of its file, of which was told what it loses.
         """
     def __repr__(self, /) -> str: ...
     def decode_message(self, /, name_or_id: str | int, data: bytes | bytearray | memoryview, *, decode_choices: bool = True) -> dict[str, _Value]:
@@ -439,9 +440,9 @@ def frames(paths: _Path | Iterable[_Path] | Iterable[Frame], *, bus: str | Itera
     `direction` (`received`, `transmitted`, or missing) and `data`. `bus` keeps those of one or some buses.
     """
 
-def parse_dbc(name: str, text: bytes) -> Database:
+def parse_dbc(name: str, text: bytes, warns: bool = True) -> Database:
     """
-    The database of the text of a DBC file, which errors call `name`.
+    The database of the text of a DBC file, which errors call `name`. With `warns`, what the file loses is a `DatabaseWarning`.
     """
 
 def profiles(folder: _Path) -> Table:
@@ -488,6 +489,9 @@ class RecordingError(Error):
 
 class RulesError(Error):
     """Rules cannot be read, or have no such bus."""
+
+class DatabaseWarning(UserWarning):
+    """What a DBC file describes is left out or called otherwise."""
 
 class RecordingWarning(UserWarning):
     """A recording is cut, or malformed records were passed over."""

@@ -380,7 +380,6 @@ class _Line:
 # ---- A task --------------------------------------------------------------------------------------
 
 
-@functools.cache
 def _program() -> str:
     """The hash of what decodes."""
     digest = hashlib.blake2b(digest_size=16)
@@ -457,7 +456,8 @@ def _tables(settings: dict[str, Any], recording: str, name: str, place: pathlib.
     writers: dict[str, tuple[Any, Any]] = {}
     with contextlib.ExitStack() as opened, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        database = candor.parse_dbc(settings["dbc_name"], settings["dbc"].encode("latin-1"))
+        # The call has told what the file loses.
+        database = candor.parse_dbc(settings["dbc_name"], settings["dbc"].encode("latin-1"), False)
         names = {key: settings[key] for key in ("signals", "bus", "skip_malformed")}
         for piece in candor.batches(pathlib.Path(settings["folder"], recording), database, rows=ROWS, **names):
             for message, table in piece.items():
@@ -475,8 +475,7 @@ def _tables(settings: dict[str, Any], recording: str, name: str, place: pathlib.
                 writer.close()
                 file.close()
     messages = {message: {"file": f"message={message}/{name}.parquet", "rows": rows[message]} for message in sorted(rows)}
-    told = [str(warning.message) for warning in caught if issubclass(warning.category, candor.RecordingWarning)]
-    return {"messages": messages, "warnings": told}
+    return {"messages": messages, "warnings": [str(warning.message) for warning in caught]}
 
 
 def _close(file: Any) -> None:
