@@ -161,7 +161,10 @@ impl<R: Read> GzipReader<R> {
     }
 
     fn fail(&mut self, error: io::Error) -> io::Error {
-        self.is_over |= error.kind() != io::ErrorKind::Interrupted;
+        // What only was not ready is read on.
+        let is_pause =
+            matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock);
+        self.is_over |= !is_pause;
         match error.kind() {
             // The library has no other mark for it.
             io::ErrorKind::InvalidInput if error.to_string().contains("matching checksum") => {
