@@ -927,7 +927,38 @@ fn diff_compares_interfaces_unless_told_otherwise() {
     ] {
         let output = candor(&[&["diff", &a, &b], arguments].concat(), "");
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stdout));
+        assert_eq!(text(&output.stderr).contains("--any-bus"), arguments.is_empty());
+        let is_late = text(&output.stdout).contains("late by more than 100 ms");
+        assert_eq!(is_late, arguments.contains(&"100ms"), "{}", text(&output.stdout));
     }
+}
+
+/// Delays, a stall and a clock that goes back change no frame; one that was overtaken is in another order.
+#[test]
+fn diff_goes_by_the_order_of_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = ["a.log", "b.log"].map(|name| folder.path().join(name).display().to_string());
+    let lines = |stamp: fn(u64) -> u64| {
+        let line = |n: u64| {
+            format!("({}.{:03}) can0 {:03X}#11\n", stamp(n) / 1_000, stamp(n) % 1_000, n % 50)
+        };
+        (0..2_000).map(line).collect::<Vec<_>>()
+    };
+    fs::write(&a, lines(|n| 9_000 + n).concat()).unwrap();
+    for stamp in [
+        |n: u64| 9_000 + n + 300 * u64::from(n == 700),
+        |n: u64| 9_000 + if n < 500 { n } else { n.max(1_400) },
+        |n: u64| 9_000 + n - 400 * (n / 500),
+    ] {
+        fs::write(&b, lines(stamp).concat()).unwrap();
+        let (stdout, _) = success(&["diff", &a, &b], "");
+        assert!(stdout.starts_with("frames in both ") && stdout.contains(" 2000\n"), "{stdout}");
+    }
+    let mut swapped = lines(|n| 9_000 + n);
+    swapped.swap(1_000, 1_003);
+    fs::write(&b, swapped.concat()).unwrap();
+    let (stdout, _) = success(&["diff", &a, &b], "");
+    assert!(stdout.contains("of those in both, in another order"), "{stdout}");
 }
 
 /// What no checksum confirms is shown, counted, and no success; the same file with its checksum is one.

@@ -16,7 +16,7 @@ use candor_time::Nanos;
 use clap::Args;
 
 use super::info::write_table;
-use super::{InputArgs, Stop, explain_malformed, report_skipped, unshown};
+use super::{InputArgs, Stop, explain_malformed, is_confirmed, report_skipped, unshown};
 use crate::Answer;
 use crate::duration;
 use crate::json;
@@ -82,7 +82,7 @@ pub(super) fn run(args: &DiffArgs) -> Answer {
                 report_skipped(recording);
             }
             args.report(&found, [&a, &b]);
-            Ok(found.is_none())
+            Ok(found.is_none() && is_confirmed(&a) && is_confirmed(&b))
         }
         // Nobody reads on; what was shown differs.
         Err(Stop::Reader) => Ok(printer.shown.get() == 0),

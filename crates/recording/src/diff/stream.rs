@@ -312,9 +312,12 @@ impl Displaced {
         }
     }
 
-    /// The one that waits longest, or one that came after it.
+    /// The one that waits longest.
     fn first(&self) -> Option<(Side, &Sighting)> {
-        let (_, key) = self.places.front()?;
-        self.waiting.get(key).and_then(|(side, waiting)| Some((*side, &waiting.front()?.1)))
+        let mut waiting = self.places.iter().map(|(place, key)| (place, self.waiting.get(key)));
+        waiting.find_map(|(place, waiting)| {
+            let (side, waiting) = waiting?;
+            waiting.front().filter(|first| first.0 == *place).map(|(_, first)| (*side, first))
+        })
     }
 }
