@@ -23,7 +23,8 @@ pub(crate) fn frame_bits(frame: &Frame, worst: bool) -> PyResult<u32> {
 
 /// How busy each bus of recordings was at a bit rate in bit/s, by exact bits: a dictionary by bus of `frames`, `rate` (frames/s), `load` (percent),
 /// and `peak_10ms`, `peak_100ms`, `peak_1s`, the highest load within such a time (percent). What is not known, such as the rate of one
-/// frame, is `None`. More than 100 % means that the bit rate is not that of the bus.
+/// frame, is `None`. A load, or a highest one within 1 s, of more than 100 % means that the bit rate is not that of the bus. Within less time, stamps that
+/// are later than their frames or coarse make as much.
 #[pyfunction]
 #[pyo3(signature = (paths, bitrate, data_bitrate=None, *, bus=None, skip_malformed=false))]
 pub(crate) fn bus_load<'py>(

@@ -9,7 +9,7 @@ use candor_signals::{self as signals, Decoded, MAX_BYTES, Value, ValueType};
 use candor_wire::can::Id;
 use pyo3::buffer::PyBuffer;
 use pyo3::conversion::FromPyObjectOwned;
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyMapping, PyTuple};
 
@@ -106,7 +106,24 @@ impl<'py, T: FromPyObjectOwned<'py>> FromPyObject<'_, 'py> for WordOr<T> {
     }
 }
 
-type NameOrId = WordOr<u32>;
+type NameOrId = WordOr<Identifier>;
+
+/// The identifier of a message.
+struct Identifier(u32);
+
+impl<'py> FromPyObject<'_, 'py> for Identifier {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if !object.is_instance_of::<PyInt>() {
+            return Err(not_expected("the name of a message or its identifier", &object));
+        }
+        object.extract().map(Self).map_err(|_| {
+            let text = format!("{} is no identifier; give one of 0 to 0x1FFFFFFF", &*object);
+            PyValueError::new_err(text)
+        })
+    }
+}
 
 /// Bytes, or what has such, as `bytearray` and `memoryview`.
 pub(crate) struct Data(Vec<u8>);
@@ -133,24 +150,28 @@ impl<'py> FromPyObject<'_, 'py> for Number {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        match object.is_instance_of::<PyInt>() {
-            true => Ok(Self::Whole(object.extract()?)),
-            false => Ok(Self::Float(object.extract()?)),
+        if !object.is_instance_of::<PyInt>() {
+            let wrong = |_| not_expected("a number, or the name of a value", &object);
+            return object.extract().map(Self::Float).map_err(wrong);
         }
+        // No signal has a number that is as large.
+        let infinite =
+            || if object.lt(0).unwrap_or(false) { f64::NEG_INFINITY } else { f64::INFINITY };
+        let about = || Self::Float(object.extract().unwrap_or_else(|_| infinite()));
+        Ok(object.extract().map_or_else(|_| about(), Self::Whole))
     }
 }
 
 impl Number {
-    /// Exact, where the signal has only whole numbers.
+    /// The nearest raw value, exactly where the signal has only whole numbers.
     fn value_of(self, signal: &signals::Signal) -> Value {
         match self {
             Self::Float(physical) => Value::Physical(physical),
             Self::Whole(number) => {
                 let exact = whole_scaling(signal).and_then(|(scale, offset)| {
-                    let unscaled = number.checked_sub(offset)?;
-                    (scale != 0 && unscaled % scale == 0).then(|| Value::Raw(unscaled / scale))
+                    signals::rounded_quotient(number.checked_sub(offset)?, scale)
                 });
-                exact.unwrap_or(Value::Physical(number as f64))
+                exact.map_or(Value::Physical(number as f64), Value::Raw)
             }
         }
     }
@@ -192,7 +213,7 @@ impl Database {
                 .signals
                 .message_named(&name)
                 .map_err(|error| DatabaseError::new_err(error.to_string()))?,
-            WordOr::Number(number) => {
+            WordOr::Number(Identifier(number)) => {
                 let short = u16::try_from(number).ok().and_then(candor_wire::can::StandardId::new);
                 let short = short.filter(|_| is_extended != Some(true)).map(Id::Standard);
                 let long = candor_wire::can::ExtendedId::new(number);
@@ -363,7 +384,11 @@ impl Message {
         let mut given = HashMap::new();
         // A list, since what is asked for its value might change the dictionary.
         for item in values.items()? {
-            let (name, value): (String, WordOr<Number>) = item.extract()?;
+            let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+            let name = name
+                .extract::<String>()
+                .map_err(|_| not_expected("the name of a signal", &name))?;
+            let value: WordOr<Number> = value.extract()?;
             let signal = message.signal_named(&name).map_err(|error| fail(error.to_string()))?;
             let value = match value {
                 WordOr::Number(number) => number.value_of(signal),
@@ -379,6 +404,9 @@ impl Message {
             if let Some(limits) =
                 signal.limits.as_ref().filter(|it| strict && !it.contains(&number))
             {
+                // What its bits do not hold is an error of its own.
+                let mut data = [0; 64];
+                signal.write(&mut data, value).map_err(|error| fail(error.to_string()))?;
                 let (least, most) = (limits.start(), limits.end());
                 let text = format!(
                     "`{name}` is {number}, but must be {least} to {most} (strict=False allows it)"

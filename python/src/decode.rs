@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::database::DatabaseOrPath;
-use crate::errors::{DatabaseError, Error, RecordingError};
+use crate::errors::{DatabaseError, Error, RecordingError, exclusive};
 use crate::input::{Names, Next, Reader, Source};
 use crate::table::Table;
 
@@ -165,11 +165,20 @@ pub(crate) struct Batches {
 
 #[pymethods]
 impl Batches {
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
 
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    fn __next__<'py>(
+        slf: &Bound<'py, Self>,
+        py: Python<'py>,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        exclusive(slf)?.next(py)
+    }
+}
+
+impl Batches {
+    fn next<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let place = self.decoder.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(mut decoder) = place.take() else {
             return Ok(None);

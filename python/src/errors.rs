@@ -15,11 +15,12 @@ use std::io;
 use std::path::Path;
 
 use candor_recording::RecordingError as Malformed;
-use pyo3::PyTypeInfo;
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyOSError, PyTypeError, PyUserWarning};
+use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
+use pyo3::pyclass::boolean_struct::False;
 use pyo3::types::PyString;
+use pyo3::{PyClass, PyTypeInfo};
 
 create_exception!(candor, Error, PyException, "What the package raises, but for `OSError`.");
 create_exception!(
@@ -64,6 +65,17 @@ pub(crate) fn warn<C: PyTypeInfo>(py: Python<'_>, text: &str) -> PyResult<()> {
 pub(crate) fn not_expected(what: &str, object: &Bound<'_, PyAny>) -> PyErr {
     let kind = object.get_type().name().map_or_else(|_| String::new(), |it| it.to_string());
     PyTypeError::new_err(format!("expected {what}, not {kind}"))
+}
+
+/// The iterator, for one thread at a time.
+pub(crate) fn exclusive<'py, T: PyClass<Frozen = False>>(
+    iterator: &Bound<'py, T>,
+) -> PyResult<PyRefMut<'py, T>> {
+    iterator.try_borrow_mut().map_err(|_| {
+        PyRuntimeError::new_err(
+            "another thread reads from this iterator; give each thread one of its own",
+        )
+    })
 }
 
 /// The `OSError` of a file; Python makes `FileNotFoundError` and others of its number.

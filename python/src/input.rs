@@ -69,6 +69,13 @@ impl<'py> FromPyObject<'_, 'py> for Source {
         }
         let wrong =
             |object: &Bound<'py, PyAny>| not_expected("a path, a list of paths, or frames", object);
+        // Its lines would be taken for paths.
+        if object.hasattr("read")? {
+            return Err(not_expected(
+                "a path, a list of paths, or frames (of an open file, give the path)",
+                &object,
+            ));
+        }
         let mut paths = Vec::new();
         let mut items = object.try_iter().map_err(|_| wrong(&object))?;
         // An iterator without an item is one of frames: a recording that was read to its end, or rules that let nothing pass.

@@ -8,6 +8,7 @@ use candor_recording::{Record, Recording as Source};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::errors::exclusive;
 use crate::frame::Frame;
 use crate::input::{Interrupts, Remarks};
 use crate::open::Opened;
@@ -131,11 +132,17 @@ impl Recording {
         self.close();
     }
 
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
 
-    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Frame>> {
+    fn __next__(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<Option<Frame>> {
+        exclusive(slf)?.next(py)
+    }
+}
+
+impl Recording {
+    fn next(&mut self, py: Python<'_>) -> PyResult<Option<Frame>> {
         if self.ready.is_empty() && self.behind.is_none() {
             self.fill(py);
             let is_empty = self.ready.is_empty() && self.behind.is_none();

@@ -14,7 +14,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyString};
 
-use crate::errors::{RulesError, os_error};
+use crate::errors::{RulesError, exclusive, os_error};
 use crate::frame::Frame;
 use crate::input::Interrupts;
 
@@ -198,11 +198,17 @@ impl Applied {
         self.frames = None;
     }
 
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
 
-    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Frame>> {
+    fn __next__(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<Option<Frame>> {
+        exclusive(slf)?.next(py)
+    }
+}
+
+impl Applied {
+    fn next(&mut self, py: Python<'_>) -> PyResult<Option<Frame>> {
         loop {
             if let Some(copy) = self.waiting.pop() {
                 return Ok(Some(copy));

@@ -4,7 +4,7 @@
 
 * A block marked `python` with `>>>` is run by doctest: it must print what is shown. One without is run as it is.
 * All blocks of a file share their names, and run in one scratch copy of the repository, in their order.
-* Each of them has such blocks, and something is plotted.
+* Each of them has such blocks, which `mypy --strict` takes, and something is plotted.
 * `--picture` runs the blocks of README.md only, and writes the last plot of them.
 
 Exit code 0 if all is as shown, 1 if not.
@@ -48,6 +48,21 @@ def run(name, text):
     return failed
 
 
+def types(name, text):
+    """Whether the types of the blocks of a document agree, as one module."""
+    examples = [block if ">>>" not in block else "".join(it.source for it in doctest.DocTestParser().get_examples(block))
+                for _, block in blocks(text)]
+    with tempfile.TemporaryDirectory() as folder:
+        module = Path(folder, Path(name).stem.lower().replace("-", "_") + ".py")
+        module.write_text("".join(examples))
+        # The libraries of others come without types, or have their own rules.
+        call = [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports", str(module)]
+        checked = subprocess.run(call, capture_output=True, text=True)
+    if checked.returncode != 0:
+        print(f"{name}: {checked.stdout}{checked.stderr}")
+    return checked.returncode == 0
+
+
 def scratch(folder):
     """Copies what git knows of the repository into a folder."""
     names = subprocess.run(
@@ -71,6 +86,7 @@ def main(arguments):
             os.chdir(folder)
             failed += run(name, text)
             os.chdir(ROOT)
+        failed += 0 if picture or types(name, text) else 1
         print(f"{name}: {len(found)} blocks of Python")
     if picture:
         figure = pyplot.gcf()

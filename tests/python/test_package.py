@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import io
 import json
 import math
 import os
@@ -17,6 +18,7 @@ import threading
 import unittest
 import warnings
 import weakref
+from fractions import Fraction
 
 import can
 import candor
@@ -238,7 +240,11 @@ class Database(Folder):
         self.assertEqual(encode("Pages", {"Left": 60}, strict=False).hex(), "0026020000000000")
         for words, values in [
             ("`Left` is 60, but must be -10 to 50", {"Page": 0, "Left": 60, "time": 0}),
-            ("`Left` is NaN, but must be", {"Page": 0, "Left": math.nan, "time": 0}),
+            ("`Left` holds finite numbers only", {"Page": 0, "Left": math.nan, "time": 0}),
+            (f"`Left` is {10 ** 40}, but must be", {"Page": 0, "Left": 10 ** 40, "time": 0}),
+            ("`Left` holds finite numbers only", {"Page": 0, "Left": -10 ** 400, "time": 0}),
+            # What strict=False does not allow either.
+            ("`Page` is -1, but must be 0 to 255", {"Page": -1}),
             ("`time` has no value", {"Page": 0, "Left": 1}),
             ("`Right` is not in a frame with this `Page`", {"Page": 0, "Left": 1, "Right": 1, "time": 0}),
             ("`Page` is 256, but must be 0 to 255", {"Page": 256}),
@@ -252,13 +258,35 @@ class Database(Folder):
             with self.assertRaises(candor.DatabaseError):
                 database.message(name)
         for wrong in (1.5, None, -1, 1 << 40):
-            with self.assertRaises((TypeError, OverflowError)):
+            with self.assertRaises((TypeError, ValueError)):
                 database.message(wrong)
-        with self.assertRaises(TypeError):
-            encode("Pages", {"Page": []})
+        for wrong in ({"Page": []}, {1: 1}):
+            with self.assertRaisesRegex(TypeError, "^expected (a number, or )?the name of a "):
+                encode("Pages", wrong)
         self.assertEqual(database.message(2, is_extended=True).name, "Wide")
         with self.assertRaises(candor.DatabaseError):
             database.message(2, is_extended=False)
+
+    def test_the_nearest_raw_value_is_encoded(self):
+        dbc = self.file("near.dbc", """BU_: A
+BO_ 1 Fine: 8 A
+ SG_ X : 0|54@1+ (1e-05,0) [0|0] "" A
+BO_ 2 Whole: 8 A
+ SG_ X : 0|64@1+ (3,1) [0|0] "" A
+""")
+        database, draw = candor.Database(dbc), random.Random(7)
+        for _ in range(500):
+            raw = draw.getrandbits(54)
+            data = raw.to_bytes(8, "little")
+            value = database.decode_message("Fine", data)["X"]
+            again = int.from_bytes(database.encode_message("Fine", {"X": value}), "little")
+            off = [abs(Fraction(it, 10 ** 5) - Fraction(value)) for it in (again, raw)]
+            self.assertLessEqual(*off, (raw, value))
+            number = draw.randrange(1, 3 * 2 ** 64 - 2)
+            again = int.from_bytes(database.encode_message("Whole", {"X": number}), "little")
+            self.assertLessEqual(abs(3 * again + 1 - number), 1, number)
+        with self.assertRaisesRegex(candor.EncodeError, f"is {2 ** 66}, but must be 1 to {3 * (2 ** 64 - 1) + 1}"):
+            database.encode_message("Whole", {"X": 2 ** 66})
 
     def test_a_database_of_cantools_is_taken_over(self):
         theirs = cantools.database.load_file(DBC)
@@ -481,6 +509,7 @@ class Trouble(Folder):
             (ValueError, "a bus has a name", lambda: candor.Frame("123#00", bus="")),
             (ValueError, "no recording and no frame is given", lambda: candor.decode([], DBC)),
             (TypeError, "expected a path, a list of paths, or frames, not int", lambda: candor.frames(3)),
+            (TypeError, "(of an open file, give the path), not StringIO", lambda: candor.frames(io.StringIO("a.log"))),
             (TypeError, "expected a path, a list of paths, or frames, not float", lambda: candor.frames([DRIVE, 1.5])),
             (TypeError, "expected a name or a list of names, not int", lambda: candor.frames(DRIVE, bus=0)),
             (TypeError, "expected a `candor.Database` or the path of a DBC file, not list", lambda: candor.decode(DRIVE, [DBC])),
@@ -732,8 +761,8 @@ class Trouble(Folder):
                     frames.append(next(recording))
                 except StopIteration:
                     return
-                except RuntimeError:
-                    pass  # another thread is in it
+                except RuntimeError as error:
+                    self.assertIn("give each thread one of its own", str(error))
 
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:

@@ -59,12 +59,12 @@ pub enum EncodeError {
     OutOfRange {
         /// The signal's name.
         signal: String,
-        /// The value.
-        value: f64,
+        /// The value, as all three in decimal notation.
+        value: String,
         /// The smallest value that the signal's bits hold.
-        min: f64,
+        min: String,
         /// The largest one.
-        max: f64,
+        max: String,
     },
     /// The data ends before the signal does.
     TooShort {
@@ -96,7 +96,7 @@ impl fmt::Display for EncodeError {
         match self {
             Self::Unknown(not_found) => not_found.fmt(f),
             Self::NotFinite { signal } => {
-                write!(f, "`{signal}` is a number; write one")
+                write!(f, "`{signal}` holds finite numbers only; give one")
             }
             Self::NoScale { signal } => {
                 write!(f, "`{signal}` has the scale 0; correct it in the DBC file")

@@ -79,6 +79,43 @@ impl Scaling {
         raw * self.scale + self.offset
     }
 
+    /// The raw value next to a physical one, half a step away from zero, if whole numbers can tell: scale and offset are decimal numbers
+    /// of few digits, and the physical value is not too far off.
+    ///
+    /// A finite `f64` is `mantissa * 2^exponent`, so the exact quotient is, with the units of [`Scaling`],
+    ///
+    /// ```text
+    /// (physical - offset) / scale = (mantissa * 2^exponent * p - offset * p) / (scale * p)
+    /// ```
+    ///
+    /// and both sides are multiplied by `2^-exponent` if that is not whole.
+    #[must_use]
+    pub(crate) fn nearest(self, physical: f64) -> Option<i128> {
+        let Decimal { scale, offset, power } = self.decimal.or_else(|| self.whole())?;
+        let (mantissa, exponent) = parts(physical)?;
+        let shift =
+            |number: i128, by: i32| number.checked_mul(2_i128.checked_pow(by.unsigned_abs())?);
+        let value = mantissa.checked_mul(power as i128)?;
+        let (scale, offset) = (i128::from(scale), i128::from(offset));
+        let (dividend, divisor) = match exponent {
+            0.. => (shift(value, exponent)?.checked_sub(offset)?, scale),
+            _ => (value.checked_sub(shift(offset, exponent)?)?, shift(scale, exponent)?),
+        };
+        rounded_quotient(dividend, divisor)
+    }
+
+    /// The physical value of a whole number where scale and offset are whole numbers.
+    pub(crate) fn whole_of(self, raw: i128) -> Option<i128> {
+        let Decimal { scale, offset, .. } = self.whole()?;
+        raw.checked_mul(scale.into())?.checked_add(offset.into())
+    }
+
+    /// Scale and offset, if both are whole numbers.
+    fn whole(self) -> Option<Decimal> {
+        let (scale, offset) = (as_multiple(self.scale, 1.0)?, as_multiple(self.offset, 1.0)?);
+        Some(Decimal { scale, offset, power: 1.0 })
+    }
+
     /// The physical value of a whole number: exact as described for [`Scaling`], else as [`Scaling::of_float`] computes it.
     #[inline]
     #[must_use]
@@ -91,4 +128,32 @@ impl Scaling {
             _ => self.of_float(raw as f64),
         }
     }
+}
+
+/// A finite number as `mantissa * 2^exponent`, with the smallest whole mantissa (IEEE 754-2019, 3.4).
+pub(crate) fn parts(number: f64) -> Option<(i128, i32)> {
+    const FRACTION: u32 = f64::MANTISSA_DIGITS - 1;
+    const BIAS: i32 = 1_023 + FRACTION as i32;
+    let bits = number.to_bits();
+    let fraction = bits & ((1 << FRACTION) - 1);
+    let (mantissa, exponent) = match (bits >> FRACTION) as i32 & 0x7FF {
+        0x7FF => return None,
+        0 => (fraction, 1 - BIAS),
+        biased => (fraction | 1 << FRACTION, biased - BIAS),
+    };
+    if mantissa == 0 {
+        return Some((0, 0));
+    }
+    let zeros = mantissa.trailing_zeros();
+    let mantissa = i128::from(mantissa >> zeros);
+    Some((if number < 0.0 { -mantissa } else { mantissa }, exponent + zeros as i32))
+}
+
+/// The whole number next to a quotient; of two, that farther from zero. `None` if it is too large, or the divisor is 0.
+#[must_use]
+pub fn rounded_quotient(dividend: i128, divisor: i128) -> Option<i128> {
+    let (quotient, rest) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
+    let is_up = rest.unsigned_abs() >= divisor.unsigned_abs() - rest.unsigned_abs();
+    let away = if (dividend < 0) == (divisor < 0) { 1 } else { -1 };
+    Some(if is_up { quotient + away } else { quotient })
 }

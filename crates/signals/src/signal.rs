@@ -185,19 +185,27 @@ impl Signal {
                 Err(EncodeError::NotFinite { signal: self.name.clone() })
             }
             ValueType::Integer => {
-                let raw = unscaled.round() as i128; // at the ends of i128 if it is outside
+                let raw = self.scaling.nearest(physical).unwrap_or_else(|| {
+                    // At the ends of i128 if it is outside.
+                    let rounded = unscaled.round() as i128;
+                    let off = |raw: &i128| (self.physical(*raw) - physical).abs();
+                    let nearby = [0, -1, 1].map(|by| rounded.saturating_add(by));
+                    let held = nearby.into_iter().filter(|raw| self.field.range().contains(raw));
+                    held.min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(rounded)
+                });
                 if !self.field.range().contains(&raw) {
                     let range = self.field.range();
-                    let ends = [self.physical(*range.start()), self.physical(*range.end())];
-                    return Err(self.out_of_range(physical, ends));
+                    let ends = [*range.start(), *range.end()].map(Value::Raw);
+                    return Err(self.out_of_range(Value::Physical(physical), ends));
                 }
                 Ok(raw)
             }
             ValueType::F32 => {
                 let raw = unscaled as f32;
                 if raw.is_infinite() && unscaled.is_finite() {
-                    let end = |raw: f32| self.scaling.of_float(raw.into());
-                    return Err(self.out_of_range(physical, [end(f32::MIN), end(f32::MAX)]));
+                    let end = |raw: f32| Value::Physical(self.scaling.of_float(raw.into()));
+                    let ends = [end(f32::MIN), end(f32::MAX)];
+                    return Err(self.out_of_range(Value::Physical(physical), ends));
                 }
                 Ok(self.field.number(u64::from(raw.to_bits())))
             }
@@ -221,11 +229,7 @@ impl Signal {
                 EncodeError::TooShort { signal: self.name.clone(), need, length }
             }
             PutError::OutOfRange { min, max, .. } => {
-                let physical = match value {
-                    Value::Physical(physical) => physical,
-                    Value::Raw(raw) => self.scaling.of_float(raw as f64),
-                };
-                self.out_of_range(physical, [self.physical(min), self.physical(max)])
+                self.out_of_range(value, [min, max].map(Value::Raw))
             }
         })
     }
@@ -243,9 +247,29 @@ impl Signal {
         )
     }
 
-    fn out_of_range(&self, value: f64, ends: [f64; 2]) -> EncodeError {
-        let [a, b] = ends;
-        EncodeError::OutOfRange { signal: self.name.clone(), value, min: a.min(b), max: a.max(b) }
+    fn out_of_range(&self, value: Value, [a, b]: [Value; 2]) -> EncodeError {
+        let (min, max) = if self.scaling.scale() < 0.0 { (b, a) } else { (a, b) };
+        let [value, min, max] = [value, min, max].map(|value| self.shown(value));
+        EncodeError::OutOfRange { signal: self.name.clone(), value, min, max }
+    }
+
+    /// A physical value in decimal notation; of a raw one with all digits if it is a whole number.
+    fn shown(&self, value: Value) -> String {
+        let physical = match value {
+            Value::Physical(physical) => physical,
+            Value::Raw(raw) => {
+                if self.value_type == ValueType::Integer
+                    && let Some(whole) = self.scaling.whole_of(raw)
+                {
+                    return whole.to_string();
+                }
+                match self.field.range().contains(&raw) {
+                    true => self.physical(raw),
+                    false => self.scaling.of_float(raw as f64),
+                }
+            }
+        };
+        physical.to_string()
     }
 }
 
@@ -255,6 +279,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::scaling::parts;
 
     fn signal(bits: u8, is_signed: bool, scale: f64, offset: f64) -> Signal {
         Signal {
@@ -288,14 +313,22 @@ mod tests {
 
     #[test]
     fn what_the_bits_do_not_hold_is_refused() {
-        let limits =
-            |value, min, max| EncodeError::OutOfRange { signal: "S".into(), value, min, max };
+        let limits = |value: &str, min: &str, max: &str| EncodeError::OutOfRange {
+            signal: "S".into(),
+            value: value.into(),
+            min: min.into(),
+            max: max.into(),
+        };
         let not_finite = EncodeError::NotFinite { signal: "S".into() };
         for (signal, physical, error) in [
-            (signal(8, false, 0.5, -10.0), 117.75, limits(117.75, -10.0, 117.5)),
-            (signal(8, false, 0.5, -10.0), -10.3, limits(-10.3, -10.0, 117.5)),
-            (signal(8, true, -1.0, 0.0), 129.0, limits(129.0, -127.0, 128.0)),
-            (signal(64, false, 1.0, 0.0), 1e300, limits(1e300, 0.0, 2_f64.powi(64))),
+            (signal(8, false, 0.5, -10.0), 117.75, limits("117.75", "-10", "117.5")),
+            (signal(8, false, 0.5, -10.0), -10.3, limits("-10.3", "-10", "117.5")),
+            (signal(8, true, -1.0, 0.0), 129.0, limits("129", "-127", "128")),
+            (
+                signal(64, false, 1.0, 0.0),
+                1e300,
+                limits(&1e300.to_string(), "0", "18446744073709551615"),
+            ),
             (signal(8, false, 1.0, 0.0), f64::NAN, not_finite.clone()),
             (signal(8, false, 1.0, 0.0), f64::INFINITY, not_finite),
             (signal(8, false, 0.0, 7.0), 7.0, EncodeError::NoScale { signal: "S".into() }),
@@ -322,8 +355,9 @@ mod tests {
         for scale in [2.0, 0.5] {
             let (offset, value) = (1e38, 1e39);
             let end = f64::from(f32::MAX) * scale;
-            let (min, max) = (offset - end, offset + end);
-            let error = EncodeError::OutOfRange { signal: "S".into(), value, min, max };
+            let [value_text, min, max] =
+                [value, offset - end, offset + end].map(|it: f64| it.to_string());
+            let error = EncodeError::OutOfRange { signal: "S".into(), value: value_text, min, max };
             assert_eq!(
                 Signal { scaling: Scaling::new(scale, offset), ..single.clone() }.raw(value),
                 Err(error)
@@ -451,6 +485,33 @@ mod tests {
                 let computed = signal.scaling.of_float(raw as f64);
                 let exact = decimal(steps, most);
                 prop_assert!((physical - exact).abs() <= (computed - exact).abs());
+            }
+        }
+
+        /// However many bits the raw value has, none is nearer: a value of decimal scales, in units of the scale's last digit.
+        #[test]
+        fn no_raw_value_is_nearer(
+            bits in 2_u8..=64,
+            is_signed: bool,
+            places in 0_usize..8,
+            digits in 1_i64..1_000,
+            raw: u64,
+            off in -0.6..0.6_f64,
+        ) {
+            let scale = format!("{digits}e-{places}").parse::<f64>().unwrap();
+            let signal = signal(bits, is_signed, scale, 0.0);
+            let most = *signal.field.range().end() as u64;
+            let physical = signal.physical((raw % most).into()) + off * scale;
+            let Ok(found) = signal.raw(physical) else { return Ok(()) };
+            // Twice the distance, exactly: physical = mantissa * 2^exponent.
+            let power = 10_i128.pow(places as u32);
+            let (mantissa, exponent) = parts(physical).unwrap();
+            prop_assume!(exponent >= -20);
+            let unit = 1_i128 << 20;
+            let exact = mantissa * power * (1 << (exponent + 20));
+            let distance = |raw: i128| (raw * i128::from(digits) * unit - exact).abs();
+            for other in [found - 1, found + 1] {
+                prop_assert!(distance(found) <= distance(other), "{physical}: {found}, {other}");
             }
         }
 

@@ -408,7 +408,8 @@ def bus_load(paths: _Path | Iterable[_Path] | Iterable[Frame], bitrate: int, dat
     """
     How busy each bus of recordings was at a bit rate in bit/s, by exact bits: a dictionary by bus of `frames`, `rate` (frames/s), `load` (percent),
     and `peak_10ms`, `peak_100ms`, `peak_1s`, the highest load within such a time (percent). What is not known, such as the rate of one
-    frame, is `None`. More than 100 % means that the bit rate is not that of the bus.
+    frame, is `None`. A load, or a highest one within 1 s, of more than 100 % means that the bit rate is not that of the bus. Within less time, stamps that
+    are later than their frames or coarse make as much.
     """
 
 def decode(paths: _Path | Iterable[_Path] | Iterable[Frame], dbc: Database | _CantoolsDatabase | _Path, *, signals: str | Iterable[str] | None = None, bus: str | Iterable[str] | None = None, nan: bool = False, skip_malformed: bool = False) -> dict[str, Table]:
