@@ -12,7 +12,7 @@ use candor_output::say;
 use clap::Args;
 
 use crate::Answer;
-use crate::lab::overview;
+use crate::lab::narrow_overview;
 use crate::output::print;
 use crate::output::shell_word;
 use crate::overwrite::Overwriting;
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     let mut out = format!("{}\n\n", campaign.title);
     out.push_str(&text::profile(Metric::GatewayLatency.label(), &series, canvas));
     out.push('\n');
-    out.push_str(&overview(&outcome.finished));
+    out.push_str(&narrow_overview(&outcome.finished));
     print(&out)?;
 
     let latest: Vec<_> = results.iter().map(|result| result.experiment.clone()).collect();
@@ -92,10 +92,10 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     let index = arguments.out.join("index.html");
     say!("report: {}", index.display());
     let replay = shell_word(&folder.join("replay.toml").display().to_string());
-    say!("next, your own car: candor lab run {replay} --set traffic.log=YOUR-CANDUMP.log");
+    say!("next, your own car:\n  candor lab run {replay} --set traffic.log=YOUR-CANDUMP.log");
     let port = shell_word(&format!("file:{}?loop=true", folder.join("drive.log").display()));
     let dbc = shell_word(&folder.join("small-car.dbc").display().to_string());
-    say!("next, its signals in a browser: candor signals serve --port {port} --dbc {dbc}");
+    say!("next, its signals in a browser:\n  candor signals serve --port {port} --dbc {dbc}");
     Ok(true)
 }
 

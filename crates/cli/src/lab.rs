@@ -19,7 +19,7 @@ mod worker;
 use clap::Subcommand;
 
 pub(crate) use self::claims::run_with_claims as run_time_triggered;
-pub(crate) use self::overview::overview;
+pub(crate) use self::overview::narrow_overview;
 pub(crate) use self::run::Run as TimeTriggeredRun;
 use crate::Answer;
 use crate::output::print;

@@ -153,6 +153,19 @@ impl<T> Table<T> {
         table(&self.head, &self.rows)
     }
 
+    /// As text with a column for each item: where there are few items, and more about them than a terminal has room for.
+    pub(crate) fn turned(self) -> String {
+        let names = self.rows.iter().map(|row| format!(">{}", row.first().map_or("", |it| it)));
+        let head: Vec<_> = std::iter::once(String::new()).chain(names).collect();
+        let row = |column: usize| {
+            let name = self.head[column].trim_start_matches('>').to_owned();
+            let cells = self.rows.iter().map(|row| row.get(column).cloned().unwrap_or_default());
+            std::iter::once(name).chain(cells).collect()
+        };
+        let rows: Vec<Vec<_>> = (1..self.head.len()).map(row).collect();
+        table(&head, &rows)
+    }
+
     /// The head, and then the rows.
     pub(crate) fn lines(self) -> Vec<Vec<String>> {
         [vec![self.head], self.rows].concat()

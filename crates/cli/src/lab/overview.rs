@@ -15,11 +15,20 @@ use crate::result::{sections, sum};
 
 /// The figures of all results, and of a few the details. The runs of one experiment with several seeds
 /// share a row, and each kind of experiments has a table.
-pub(crate) fn overview(finished: &[Ran]) -> String {
+pub(super) fn overview(finished: &[Ran]) -> String {
+    overview_as(finished, |table| table.text())
+}
+
+/// The same with a column for each experiment: it fits into a terminal of 80 columns, if there are few.
+pub(crate) fn narrow_overview(finished: &[Ran]) -> String {
+    overview_as(finished, |table| table.turned())
+}
+
+fn overview_as(finished: &[Ran], text: fn(Table<Group<'_>>) -> String) -> String {
     let results: Vec<_> = finished.iter().map(|ran| &ran.result).collect();
     let tables = kinds::tables(&results).into_iter().map(|(path, columns)| {
         let of_path: Vec<_> = finished.iter().filter(|ran| ran.result.path == path).collect();
-        tabulated(&of_path, &columns)
+        tabulated(&of_path, &columns, text)
     });
     let mut out = tables.collect::<Vec<_>>().join("\n");
     match finished {
@@ -30,7 +39,7 @@ pub(crate) fn overview(finished: &[Ran]) -> String {
 }
 
 /// The table of one kind, with what its heads mean.
-fn tabulated(finished: &[&Ran], columns: &Columns) -> String {
+fn tabulated(finished: &[&Ran], columns: &Columns, text: fn(Table<Group<'_>>) -> String) -> String {
     let groups = groups(finished.iter().map(|ran| &ran.result));
     let has_cached = finished.iter().any(|ran| ran.is_cached);
     let is_cached = |group: &Group<'_>| {
@@ -46,7 +55,7 @@ fn tabulated(finished: &[&Ran], columns: &Columns) -> String {
     for column in &columns.columns {
         table = table.column(format!(">{}", column.head), |it| cell(column, it));
     }
-    let table = table.column_if(has_cached, "", cached).text();
+    let table = text(table.column_if(has_cached, "", cached));
     let has_maxima = columns.columns.iter().any(|column| column.head.ends_with("max"));
     let maxima = has_maxima.then(|| about_maxima(finished.iter().map(|ran| &ran.result))).flatten();
     format!("{table}\n{}{}", columns.legend, maxima.unwrap_or_default())
