@@ -12,6 +12,7 @@ the rounds; where a cell has one number, its least and greatest stand behind it.
 
 Every table of that kind must be one of BENCHES, and the other way round. Let nothing else run: the load of the machine is
 told before the build, which is a load itself, and before the run, and must be below half of its processors with --write.
+A bench that fails costs its own table only, and the exit code is 2.
 """
 
 import argparse
@@ -133,6 +134,26 @@ def run(name, program):
     return done.stdout
 
 
+def measured(programs, count):
+    """The tables of so many rounds of each bench, by name; and what failed: that bench runs no more, the others go on."""
+    rounds, failures, made = {name: [] for name in programs}, {}, {}
+    for number in range(count):
+        for name, program in programs.items():
+            if name in failures:
+                continue
+            print(f"round {number + 1} of {count}: {name}", file=sys.stderr)
+            try:
+                rounds[name].append(run(name, program))
+            except (Failure, OSError) as failure:
+                failures[name] = str(failure)
+    for name in set(programs) - set(failures):
+        try:
+            made[name] = merge(rounds[name])
+        except Failure as failure:
+            failures[name] = f"{name}: {failure}"
+    return {name: made[name] for name in programs if name in made}, failures
+
+
 def said(command):
     """The first line that a program prints."""
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0]
@@ -180,17 +201,16 @@ def main():
     if "python_package" in names:
         programs["python_package"] = [python_environment(), ROOT / "benches/python_package.py"]
     look_at_load("run", arguments.write)
-    rounds = {name: [] for name in names}
-    for number in range(arguments.rounds):
-        for name in names:
-            print(f"round {number + 1} of {arguments.rounds}: {name}", file=sys.stderr)
-            rounds[name].append(run(name, programs[name]))
+    made, failures = measured({name: programs[name] for name in names}, arguments.rounds)
     here = machine()
-    made = {name: f"<!-- bench {name}: {here} -->\n{merge(texts)}<!-- end of bench -->" for name, texts in rounds.items()}
-    if not arguments.write:
+    made = {name: f"<!-- bench {name}: {here} -->\n{text}<!-- end of bench -->" for name, text in made.items()}
+    if arguments.write:
+        DOCUMENT.write_text(PLACE.sub(lambda match: made.get(match[1], match[0]), document))
+    else:
         print("\n\n".join(made.values()))
-        return
-    DOCUMENT.write_text(PLACE.sub(lambda match: made.get(match[1], match[0]), document))
+    if failures:
+        kept = f"; the tables of {', '.join(made)} are {'written' if arguments.write else 'above'}" if made else ""
+        raise Failure("\n".join(failures.values()) + kept)
 
 
 if __name__ == "__main__":

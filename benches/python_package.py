@@ -160,7 +160,8 @@ def on_many(folder, database):
     drives.mkdir()
     for number in range(FOLDER):
         drive(drives / f"{number}.log", database, EACH, SEED + number)
-    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR)
+    # Not the cluster that may run on this machine already.
+    ray.init(address="local", num_cpus=2, log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR)
     outs = (folder / f"out{number}" for number in itertools.count())
     written = []
 

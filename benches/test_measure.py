@@ -37,3 +37,13 @@ class Merging(unittest.TestCase):
         for text in ["0", "-1", "x"]:
             with self.assertRaises(ValueError):
                 measure.rounds_of(text)
+
+
+class Failing(unittest.TestCase):
+    def test_a_bench_that_fails_costs_its_own_table_only(self):
+        good = ["sh", "-c", "printf '| a | b |\\n|---|---|\\n| x | 1 |\\n'"]
+        programs = {"good": good, "bad": ["false"], "gone": ["/no/such"], "talks": ["echo", "nothing"], "last": good}
+        made, failures = measure.measured(programs, 2)
+        self.assertEqual(list(made), ["good", "last"])
+        self.assertEqual(made["good"], "| a | b |\n| --- | --- |\n| x | 1 |\n")
+        self.assertEqual(sorted(failures), ["bad", "gone", "talks"])
