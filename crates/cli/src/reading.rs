@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use candor_diagnostics::{did_you_mean, list_of_names};
+use candor_output::say;
 use candor_recording::{CanUdp, Encoder, Format, Recording};
 use clap::Args;
 
@@ -30,6 +32,22 @@ impl ReadingArgs {
         })?;
         Ok(recording.skip_malformed(self.skip_malformed).can_udp(self.can_udp))
     }
+}
+
+/// Whether a recording that was read has an interface of this name; says so if not. Nothing is said of one without any.
+pub(crate) fn has_interface(name: &str, recording: &Recording) -> bool {
+    let names: Vec<_> = recording.interfaces().iter().map(|(_, name)| name).collect();
+    let is_there = names.is_empty() || names.contains(&name);
+    if !is_there {
+        match did_you_mean(name, names.iter().copied()) {
+            Some(meant) => say!("note: no frame is of interface `{name}`; did you mean `{meant}`?"),
+            None => {
+                let names = list_of_names(names.iter().copied(), "and");
+                say!("note: no frame is of interface `{name}`; there are those of {names}");
+            }
+        }
+    }
+    is_there
 }
 
 /// What writes frames as candump does.

@@ -474,6 +474,10 @@ fn replay_sends_what_was_recorded() {
     assert_eq!(scene.frames("x.log"), ["100#01", "101#03"]);
     assert_eq!(scene.frames("y.log"), ["200#02"]);
 
+    let (code, _, stderr) = scene.run("replay two.log --map can7=file:z.log --speed max");
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("no frame is of interface `can7`; "), "{stderr}");
+
     let (code, _, stderr) = scene.run("replay none.log file:no.log");
     assert_eq!(code, Some(2));
     assert!(stderr.starts_with("candor: none.log: cannot be read"), "{stderr}");

@@ -226,7 +226,7 @@ fn frames_are_watched_where_there_are_no_signals() {
     let socket = format!("unix:{}", folder.path().join("sock").display());
     for format in ["json", "cbor", "msgpack"] {
         for (json, line) in
-            [(&[][..], "car/291  07"), (&["--json"], r#""data":{"name":"car/291","data":"07"}"#)]
+            [(&[][..], "car/0x123  07"), (&["--json"], r#""data":{"name":"car/291","data":"07"}"#)]
         {
             let arguments = ["signals", "watch", &socket, "--count", "2", "--format", format];
             let output = candor(&[&arguments[..], json].concat());

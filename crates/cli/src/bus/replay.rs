@@ -17,7 +17,7 @@ use super::sending::{self, SendingArgs};
 use crate::Answer;
 use crate::log::is_confirmed;
 use crate::output::distinct;
-use crate::reading::ReadingArgs;
+use crate::reading::{ReadingArgs, has_interface};
 use candor_bus::select::Selection;
 
 #[derive(Args)]
@@ -152,7 +152,10 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
         say!("{cut}; what comes before it was replayed");
     }
     result?;
-    Ok(is_complete && is_confirmed(&first))
+    let is_read = !stop.load(std::sync::atomic::Ordering::Relaxed) && !replay.has_failed;
+    let names = distinct(args.map.iter().map(|mapping| &mapping.interface));
+    let missing = names.iter().filter(|name| is_read && !has_interface(name, &first)).count();
+    Ok(is_complete && missing == 0 && is_confirmed(&first))
 }
 
 /// What to do about a recording without CAN frames.

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use candor_bus::criteria::{Criteria, Group, Moment};
 use candor_bus::select::Selection;
-use candor_diagnostics::{counted, did_you_mean, list_of_names};
+use candor_diagnostics::counted;
 use candor_output::say;
-use candor_recording::{AnyRecord, Entry, Recording};
+use candor_recording::{AnyRecord, Entry};
 use clap::Args;
 
 use super::{InputArgs, Output, is_confirmed, write_copy};
 use crate::Answer;
 use crate::bus::view;
+use crate::reading::has_interface;
 
 #[derive(Args)]
 pub(crate) struct CutArgs {
@@ -70,7 +71,7 @@ pub(super) fn run(args: &CutArgs) -> Answer {
         return Ok(true);
     };
     for name in &args.interfaces {
-        note_absent(name, &recording);
+        has_interface(name, &recording);
     }
     let read = counted(copied.read, "frame");
     say!("{} of {read} kept: {} -> {}", copied.records, recording.format().name, format.name);
@@ -98,20 +99,5 @@ impl CutArgs {
             groups: self.groups.clone(),
             messages: self.dbc.as_deref().map(view).transpose()?,
         })
-    }
-}
-
-/// Says so if a recording that was read has no interface of this name.
-fn note_absent(name: &str, recording: &Recording) {
-    let names: Vec<_> = recording.interfaces().iter().map(|(_, name)| name).collect();
-    if names.is_empty() || names.contains(&name) {
-        return;
-    }
-    match did_you_mean(name, names.iter().copied()) {
-        Some(meant) => say!("note: no frame is of interface `{name}`; did you mean `{meant}`?"),
-        None => {
-            let names = list_of_names(names.iter().copied(), "and");
-            say!("note: no frame is of interface `{name}`; there are those of {names}");
-        }
     }
 }

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &WatchArgs) -> Answer {
                 let data: String = data.iter().map(|byte| format!("{byte:02X}")).collect();
                 let line = match args.json {
                     true => json::line(&(&*name, data))?,
-                    false => format!("{}  {data}\n", visible(&name)),
+                    false => format!("{}  {data}\n", in_hex(&name)),
                 };
                 if !print_more(&line)? {
                     return Ok(is_complete);
@@ -145,6 +145,15 @@ fn connect_dbus(address: &str, _: &WatchArgs) -> Result<Events, String> {
     Err(format!("dbus:{address}: {}", candor_signal_service::dbus::ABSENT))
 }
 
+/// The name of the events of a frame, with the identifier as other commands show it: `car/0x123` for `car/291`.
+fn in_hex(name: &str) -> String {
+    let parts = name.rsplit_once('/').and_then(|(bus, id)| Some((bus, id.parse::<u32>().ok()?)));
+    match parts {
+        Some((bus, id)) => format!("{}/0x{id:03X}", visible(bus)),
+        None => visible(name).into_owned(),
+    }
+}
+
 /// `1690000000.000023  VehicleSpeed.Speed  50`
 fn line(signal: &Watched<'_>) -> String {
     let (seconds, micros) = (signal.timestamp_us / 1_000_000, signal.timestamp_us % 1_000_000);
@@ -156,6 +165,14 @@ fn line(signal: &Watched<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn identifiers_of_frames_are_in_hex() {
+        for (name, shown) in [("car/291", "car/0x123"), ("a/b/1", "a/b/0x001"), ("car/x", "car/x")]
+        {
+            assert_eq!(in_hex(name), shown);
+        }
+    }
 
     #[test]
     fn a_value_is_a_line() {
