@@ -28,15 +28,15 @@ use memchr::memmem;
 use super::channels::Numbers;
 use super::start::{DateTime, Start};
 use super::text::{
-    BAD_DIRECTION, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Word, Words, at_most, digits,
-    direction, ends_in_one_digit, number,
+    BAD_DIRECTION, BEHIND, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Word, Words, at_most,
+    digits, direction, ends_in_one_digit, number,
 };
 use super::{Format, USUAL, classical, error_report};
 use crate::decode::Reason;
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
 use crate::record::{Direction, Record};
 use candor_wire::can::frame::{BRS, EFF_FLAG, EFF_MASK, ESI, RTR_FLAG};
-use candor_wire::can::{Frame, Kind};
+use candor_wire::can::{Frame, FrameError, Kind};
 
 pub(super) static FORMAT: Format = Format {
     name: "asc",
@@ -54,13 +54,14 @@ const LATE: &str = "the time is after the year 2554, the limit of 64-bit nanosec
 const BAD_ID: &str =
     "this is not an identifier in the base of the file; correct it, or the line `base`";
 const BAD_DATA: &str = "the frame has fewer data bytes than its length says, or one that is not in the base of the file";
-const BAD_LENGTH: &str = "this is not the length of a frame; a data length code is 0 to 15";
+const BAD_LENGTH: &str = "this is not the length of a frame; it is a data length code (0 to 15), or the number of data bytes (up to 64)";
 const BAD_TIME: &str = "this is no time in seconds with decimals; correct the line";
+const BAD_BASE: &str = "expected `base hex` or `base dec`, and perhaps `timestamps absolute` or `timestamps relative` behind it; \
+                        correct the line";
 const BAD_KIND: &str = "this is no kind of frame; it is `d` (data) or `r` (remote)";
-const BAD_FLAGS: &str = "the flags (bit 12) say that the frame is none of CAN FD, but it has more than 8 bytes, or its data at another \
-                         bit rate; correct the line";
-/// How lines begin that say nothing about frames: `no internal events logged`, `End TriggerBlock` and what is like them.
-const KNOWN: [&[u8]; 5] = [b"no", b"internal", b"end", b"begin", b"previous"];
+/// Lines that say nothing about frames.
+const KNOWN: [&str; 3] =
+    ["no internal events logged", "internal events logged", "end triggerblock"];
 
 /// The line with the flags of a frame that was logged as CAN FD: bit 12.
 const EDL: u64 = 1 << 12;
@@ -98,7 +99,7 @@ impl Layout for Asc {
         let mut words = Words::new(line);
         let (word, at) = words.next();
         let Some(time_ns) = parse_time(word) else {
-            self.parse_header((word, at), &mut words, log)?;
+            self.parse_header(line, (word, at), &mut words, log)?;
             return Ok(None);
         };
         let since_ns = match self.is_relative {
@@ -121,7 +122,7 @@ impl Layout for Asc {
             _ => None,
         };
         let Some((channel, (direction, frame))) = parsed else {
-            log.other += u64::from(!line[at..].ends_with(b"Start of measurement"));
+            log.other += u64::from(!line.trim_ascii_end().ends_with(b"Start of measurement"));
             return Ok(None);
         };
         let time_ns = log.start_ns.checked_add(since_ns).ok_or(late)?;
@@ -146,36 +147,68 @@ impl Asc {
     /// A line without a time.
     fn parse_header(
         &mut self,
+        line: &[u8],
         (word, at): Word<'_>,
         words: &mut Words<'_>,
         log: &mut Log,
     ) -> Result<(), LineError> {
         let is = |word: &[u8], expected: &[u8]| word.eq_ignore_ascii_case(expected);
         if is(word, b"date") {
-            log.start_ns = parse_date(words).unwrap_or(log.start_ns);
+            Self::parse_start(words, log)?;
         } else if is(word, b"base") {
-            self.is_decimal = is(words.next().0, b"dec");
-            self.is_relative = is(words.next().0, b"timestamps") && is(words.next().0, b"relative");
+            self.parse_base(words)?;
         } else if is(word, b"begin") && is(words.next().0, b"triggerblock") {
-            log.start_ns = parse_date(words).unwrap_or(log.start_ns);
             self.latest_ns = 0;
+            Self::parse_start(words, log)?;
         } else if matches!(word, [b'0'..=b'9' | b'-' | b'.' | ..b' ' | 0x7F.., ..]) {
             return Err((at, Reason::Text(BAD_TIME)));
-        } else if !KNOWN.iter().any(|known| is(word, known)) && !word.starts_with(b"//") {
+        } else if !KNOWN.iter().any(|known| is(line.trim_ascii(), known.as_bytes()))
+            && !word.starts_with(b"//")
+        {
             log.other = log.other.saturating_add(u64::from(!word.is_empty()));
         }
         Ok(())
     }
 
-    /// Behind the channel: `123x Rx d 2 01 02`, `123 Tx r 4`, `ErrorFrame`; `None` for any other event.
+    /// `hex  timestamps absolute`.
+    fn parse_base(&mut self, words: &mut Words<'_>) -> Result<(), LineError> {
+        let mut one_of = |first: &str, second: &str| {
+            let (word, at) = words.next();
+            let is = |expected: &str| word.eq_ignore_ascii_case(expected.as_bytes());
+            if is(first) || is(second) { Ok(is(second)) } else { Err((at, Reason::Text(BAD_BASE))) }
+        };
+        self.is_decimal = one_of("hex", "dec")?;
+        let has_no_times = one_of("timestamps", "")?;
+        self.is_relative = !has_no_times && one_of("absolute", "relative")?;
+        words.end()
+    }
+
+    /// A date that is not readable is counted, and the one before stays.
+    fn parse_start(words: &mut Words<'_>, log: &mut Log) -> Result<(), LineError> {
+        match parse_date(words) {
+            Some(start_ns) => {
+                log.start_ns = start_ns;
+                words.end()
+            }
+            None => {
+                log.other = log.other.saturating_add(1);
+                Ok(())
+            }
+        }
+    }
+
+    /// Behind the channel: `123x Rx d 2 01 02`, `123 Tx r 4`, `ErrorFrame`; `None` for any other event. Behind the frame its duration
+    /// and the like may follow.
     fn parse_classical(
         &self,
         words: &mut Words<'_>,
     ) -> Result<Option<(Option<Direction>, Frame)>, LineError> {
         let (id, id_at) = words.next();
         if id.eq_ignore_ascii_case(b"errorframe") {
-            let frame = error_report().map_err(|error| (id_at, Reason::Frame(error)))?;
-            return Ok(Some((Some(Direction::Received), frame)));
+            let before = words.at;
+            let known = direction(words.next().0);
+            words.at = before;
+            return error_frame(known, id_at, words).map(Some);
         }
         let known_id = self.can_id(id);
         let (way, way_at) = words.next();
@@ -196,20 +229,47 @@ impl Asc {
         };
         let can_id = known_id.ok_or((id_at, Reason::Text(BAD_ID)))?;
         let (word, length_at) = words.next();
-        let dlc = number(word, self.is_decimal).filter(|&dlc| dlc <= 15);
+        let most = if is_remote { 15 } else { 64 };
+        let dlc = number(word, self.is_decimal).filter(|&dlc| dlc <= most);
         let frame = match (is_remote, dlc) {
             // A request without a length, such as `r` alone or `r Length = 0`.
-            (true, None) => Frame::from_parts(can_id | RTR_FLAG, &[], None),
+            (true, None) => {
+                words.at = length_at;
+                Frame::from_parts(can_id | RTR_FLAG, &[], None)
+            }
             (true, Some(dlc)) => classical(can_id | RTR_FLAG, dlc as u8, &[0; 8]),
             (false, None) => return Err((length_at, Reason::Text(BAD_LENGTH))),
-            (false, Some(dlc)) => {
-                let mut data = [0; 8];
-                self.data(words, &mut data[..8.min(dlc as usize)])?;
-                classical(can_id, dlc as u8, &data)
-            }
+            (false, Some(dlc)) => self.data_frame(can_id, dlc as u8, words)?,
         };
+        check_end(words)?;
         let frame = frame.map_err(|error| (id_at, Reason::Frame(error)))?;
         Ok(Some((Some(direction), frame)))
+    }
+
+    /// The frame behind `d` and its length. With more than 8 bytes only one of CAN FD is as long: some programs write such so, with the
+    /// number of bytes.
+    fn data_frame(
+        &self,
+        can_id: u32,
+        dlc: u8,
+        words: &mut Words<'_>,
+    ) -> Result<Result<Frame, FrameError>, LineError> {
+        let mut data = [0; 64];
+        let len = usize::from(dlc);
+        self.data(words, &mut data[..len.min(8)])?;
+        let before = words.at;
+        let (word, at) = words.next();
+        let is_byte = self.byte(word).is_some();
+        words.at = before;
+        if len > 15 || len > 8 && is_byte {
+            self.data(words, &mut data[8..len])?;
+            return Ok(Frame::from_parts(can_id, &data[..len], Some(0)));
+        }
+        if is_byte {
+            return Err((at, Reason::Text(BEHIND)));
+        }
+        let eight = data.first_chunk().copied().unwrap_or_default();
+        Ok(classical(can_id, dlc, &eight))
     }
 
     /// Behind the channel: `Rx 123x [name] BRS ESI DLC length data ... duration length flags ...`.
@@ -220,8 +280,7 @@ impl Asc {
         let Some(direction) = direction(words.next().0) else { return Ok(None) };
         let (id, id_at) = words.next();
         if id.eq_ignore_ascii_case(b"errorframe") {
-            let frame = error_report().map_err(|error| (id_at, Reason::Frame(error)))?;
-            return Ok(Some((Some(Direction::Received), frame)));
+            return error_frame(Some(direction), id_at, words).map(Some);
         }
         let can_id = self.can_id(id).ok_or((id_at, Reason::Text(BAD_ID)))?;
         let mut brs = words.next().0;
@@ -234,16 +293,15 @@ impl Asc {
         let length = at_most(64, words.next(), true, BAD_LENGTH)? as usize;
         let mut data = [0; 64];
         self.data(words, &mut data[..length])?;
+        check_end(words)?;
         for _ in 0..WORDS_BEFORE_FLAGS {
             words.next();
         }
-        let (word, flags_at) = words.next();
-        let flags = number(word, false);
+        let flags = number(words.next().0, false);
+        // What only CAN FD has tells more than flags, which some files leave 0.
+        let is_fd = length > 8 || brs == b"1";
         let frame = match flags {
-            Some(flags) if flags & EDL == 0 && (length > 8 || brs == b"1") => {
-                return Err((flags_at, Reason::Text(BAD_FLAGS)));
-            }
-            Some(flags) if flags & EDL == 0 => {
+            Some(flags) if flags & EDL == 0 && !is_fd => {
                 let eight = data.first_chunk().copied().unwrap_or_default();
                 let remote = if flags & 0x10 != 0 { RTR_FLAG } else { 0 };
                 classical(can_id | remote, dlc, &eight)
@@ -272,9 +330,39 @@ impl Asc {
     /// Reads as many bytes as `data` has.
     fn data(&self, words: &mut Words<'_>, data: &mut [u8]) -> Result<(), LineError> {
         for byte in data {
-            *byte = at_most(0xFF, words.next(), self.is_decimal, BAD_DATA)? as u8;
+            let (word, at) = words.next();
+            *byte = self.byte(word).ok_or((at, Reason::Text(BAD_DATA)))?;
         }
         Ok(())
+    }
+
+    fn byte(&self, word: &[u8]) -> Option<u8> {
+        let value = number(word, self.is_decimal).filter(|_| word.len() <= 3);
+        value.and_then(|value| u8::try_from(value).ok())
+    }
+}
+
+/// An error frame, and what stands behind the word; received, if the line does not say.
+fn error_frame(
+    direction: Option<Direction>,
+    at: usize,
+    words: &Words<'_>,
+) -> Result<(Option<Direction>, Frame), LineError> {
+    check_end(words)?;
+    let frame = error_report().map_err(|error| (at, Reason::Frame(error)))?;
+    Ok((Some(direction.unwrap_or(Direction::Received)), frame))
+}
+
+/// What may stand behind a frame (`Length = 273910 BitCount = 141`, counters, names of errors) has no decimals, unlike the time that
+/// every event begins with: where one is, the line break before it is lost.
+fn check_end(words: &Words<'_>) -> Result<(), LineError> {
+    let mut words = Words { line: words.line, at: words.at };
+    loop {
+        let (word, at) = words.next();
+        let is_time = word.windows(2).any(|two| two[0] == b'.' && two[1].is_ascii_digit());
+        if word.is_empty() || is_time {
+            return if is_time { Err((at, Reason::Text(BEHIND))) } else { Ok(()) };
+        }
     }
 }
 
@@ -482,6 +570,27 @@ mod tests {
             ("2.5 2  ErrorFrame ECC: 10100010", "can1", Received, error),
             ("2.5 CANFD 2 Rx ErrorFrame Not Acknowledge error", "can1", Received, error),
             (
+                "2.5 CANFD 5 Tx ErrorFrame Not Acknowledge error, dominant error flag fffe c7 31ca Arb. 556 44",
+                "can4",
+                Transmitted,
+                error,
+            ),
+            ("2.5 2 ErrorFrame Tx", "can1", Transmitted, error),
+            ("2.5 1 123 Rx d 1 07 TE Length = 0 BitCount = 0 ID = 291", "can0", Received, "123#07"),
+            // Programs that count bytes.
+            (
+                "2.5 1 123 Rx d C 1 2 3 4 5 6 7 8 9 A B C",
+                "can0",
+                Received,
+                "123##00102030405060708090A0B0C",
+            ),
+            (
+                "2.5 1 123x Rx d 10 0 1 2 3 4 5 6 7 8 9 A B C D E F",
+                "can0",
+                Received,
+                "00000123##0000102030405060708090A0B0C0D0E0F",
+            ),
+            (
                 "2.5 CANFD 1 Rx 123 1 0 9 12 1 2 3 4 5 6 7 8 9 A B C 0 0 3000 0",
                 "can0",
                 Received,
@@ -496,6 +605,14 @@ mod tests {
             // Logged by the tools for CAN FD, but not EDL in the flags: classical frames.
             ("2.5 CANFD 1 Rx 123 0 0 2 2 0A 0B 130000 130 200000 0", "can0", Received, "123#0A0B"),
             ("2.5 CANFD 1 Rx 123 0 0 4 0 130000 130 200010 0", "can0", Received, "123#R4"),
+            // Flags that are left 0 do not make the longer frames and those at another bit rate classical ones.
+            (
+                "2.5 CANFD 1 Rx 123 0 1 9 12 1 2 3 4 5 6 7 8 9 A B C 0 0 0 0",
+                "can0",
+                Received,
+                "123##20102030405060708090A0B0C",
+            ),
+            ("2.5 CANFD 1 Rx 123 1 0 1 1 1 0 0 0 0", "can0", Received, "123##101"),
             // Without flags, it is what the line says.
             ("2.5 CANFD 1 Rx 123 0 0 2 2 0A 0B", "can0", Received, "123##00A0B"),
         ] {
@@ -593,13 +710,24 @@ mod tests {
             ("\u{fffd}.0 1 123 Rx d 0", "3:1: this is no time"),
             ("0.0 1 123 Bx d 0", "3:11: this is no direction"),
             ("0.0 1 123 Rx 8 00", "3:14: this is no kind of frame"),
-            ("0.0 CANFD 1 Rx 123 0 0 9 12 1 2 3 4 5 6 7 8 9 A B C 0 0 2000 0", "3:57: the flags"),
-            ("0.0 CANFD 1 Rx 123 1 0 1 1 1 0 0 0 0", "3:34: the flags"),
+            ("0.0 1 123 Rx d 40 00", "3:21: the frame has fewer data bytes"),
+            ("0.0 1 123 Rx d 41 00", "3:16: this is not the length"),
+            ("0.0 1 123 Rx d 1 00 01", "3:21: the line goes on"),
+            ("0.0 1 123 Rx d 1 00   0.1 1 124 Rx d 0", "3:23: the line goes on"),
+            ("0.0 1 123 Rx d 1 00 Length = 0 ID = 1230.1 1 124 Rx d 0", "3:37: the line goes on"),
+            ("0.0 1 123 Rx r   0.1 1 124 Rx d 0", "3:18: the line goes on"),
+            ("0.0 1 123 Rx r 40.1 1 124 Rx d 0", "3:16: the line goes on"),
+            ("0.0 1 ErrorFrame   0.1 1 124 Rx d 0", "3:20: the line goes on"),
+            ("0.0 CANFD 1 Tx ErrorFrame   0.1 1 124 Rx d 0", "3:29: the line goes on"),
+            ("0.0 CANFD 1 Rx 123 0 0 0 0 0 0 3000 0   0.1 1 124 Rx d 0", "3:41: the line goes on"),
+            ("date Sat Sep 30 15:06:13.191 2017   0.1 1 124 Rx d 0", "3:37: the line goes on"),
+            ("base hex timestamps absolute0.1 1 124 Rx d 0", "3:21: expected `base hex`"),
+            ("base 16", "3:6: expected `base hex`"),
+            ("base hex timestamps absolute   0.1 1 124 Rx d 0", "3:32: the line goes on"),
             ("0.0 1 12G Rx d 0", "3:7: this is not an identifier in the base of the file"),
             ("0.0 1 20000000x Rx d 0", "3:7: this is not an identifier"),
             ("0.0 1 800 Rx d 0", "3:7: standard identifier 0x800"),
             ("0.0 1 123 Rx d", "3:15: this is not the length of a frame"),
-            ("0.0 1 123 Rx d 10 00", "3:16: this is not the length"),
             ("0.0 1 123 Rx d 2 00", "3:20: the frame has fewer data bytes"),
             ("0.0 1 123 Rx d 1 100", "3:18: the frame has fewer data bytes"),
             ("0.0 CANFD 1 Rx 123 0 0 9 65", "3:26: this is not the length"),

@@ -15,10 +15,12 @@
 //! hexadecimal, or decimal after `***DEC***`. A second session begins with a header of its own. Lines with another type than
 //! `s`, `x`, `sr` and `xr` are passed over and counted.
 
+use memchr::memmem;
+
 use super::start::DateTime;
 use super::text::{
-    BAD_DIRECTION, BAD_TIME, Layout, LineError, Log, Reader, Words, begins_with, data_bytes,
-    digits, direction, ends_in_one_digit, identifier, length, number, without_0x,
+    BAD_DIRECTION, BAD_TIME, BEHIND, Layout, LineError, Log, Reader, Words, begins_with,
+    data_bytes, digits, direction, ends_in_one_digit, identifier, length, number, without_0x,
 };
 use super::{Format, USUAL, classical};
 use crate::decode::Reason;
@@ -67,6 +69,11 @@ impl Layout for Busmaster {
             return Ok(None);
         }
         if time.starts_with(b"***") {
+            // What was lost behind it, as `***HEX***` or a frame, is not another name.
+            let end = memmem::find(&line[time_at + 3..], b"***").map(|end| time_at + end + 6);
+            if let Some(end) = end.filter(|&end| !line[end..].trim_ascii().is_empty()) {
+                return Err((end, Reason::Text(BEHIND)));
+            }
             self.parse_header(line.trim_ascii(), log);
             return Ok(None);
         }
@@ -93,6 +100,7 @@ impl Layout for Busmaster {
         if !is_remote {
             data_bytes(&mut data[..len], self.is_decimal, || without_0x(words.next()))?;
         }
+        words.end()?;
         let frame = classical(can_id, len as u8, &data);
         let frame = frame.map_err(|error| (id.1, Reason::Frame(error)))?;
         let channel = number(channel, true).and_then(|channel| u32::try_from(channel).ok());
@@ -259,6 +267,10 @@ mod tests {
             ("22:20:14:992 Rx 1 800 s 0", "5:19: standard identifier 0x800"),
             ("22:20:14:992 Rx 1 1 s 9", "5:23: this is not the length"),
             ("22:20:14:992 Rx 1 1 s 2 00 ", "5:28: the frame has fewer data bytes"),
+            ("22:20:14:992 Rx 1 1 s 1 00 22:20:14:993 Rx 1 2 s 0", "5:28: the line goes on"),
+            ("22:20:14:992 Rx 1 1 xr 4 5", "5:26: the line goes on"),
+            ("***DEC***22:20:14:992 Rx 1 1 s 0", "5:10: the line goes on"),
+            ("***DEC******RELATIVE MODE***", "5:10: the line goes on"),
         ] {
             let text = format!("{HEADER}{line}\n");
             let error = decode(&FORMAT, text.as_bytes()).unwrap_err();

@@ -171,7 +171,7 @@ impl CandumpDecoder {
             let digits = count.iter().take_while(|byte| byte.is_ascii_digit()).take(18);
             let lost = digits.fold(0, |lost, digit| lost * 10 + u64::from(digit - b'0'));
             self.lost_frames = self.lost_frames.saturating_add(lost);
-            return Ok(None);
+            return super::console::check_drops(line).map(|()| None);
         }
         if is_comment(rest) { Ok(None) } else { Err((at, Reason::Text(EXPECTED))) }
     }

@@ -9,9 +9,11 @@
 //! data, and what does not count. The first line has the number of frames and how many milliseconds they took. No example tells
 //! what the flags say, nor how 29-bit identifiers look: one with more than 4 digits or above 0x7FF is taken for one.
 
+use memchr::memrchr;
+
 use super::text::{
-    BAD_TIME, Layout, LineError, Log, Reader, Words, begins_with, data_bytes, decimal, identifier,
-    length, number,
+    BAD_TIME, BEHIND, Layout, LineError, Log, Reader, Words, begins_with, data_bytes, decimal,
+    identifier, length, number,
 };
 use super::{Format, USUAL};
 use crate::decode::Reason;
@@ -31,6 +33,8 @@ pub(super) static FORMAT: Format = Format {
 };
 
 const HEAD: &[u8] = b"@ TEXT @";
+/// How many columns that do not count follow the data: eight digits, and the bytes as characters.
+const COLUMNS_BEHIND: usize = 2;
 
 #[derive(Default)]
 struct CarBus;
@@ -40,7 +44,12 @@ impl Layout for CarBus {
     const ENDS_IN_CR: bool = true;
 
     fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
-        if line.trim_ascii().is_empty() || line.starts_with(HEAD) {
+        if line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        if line.starts_with(HEAD) {
+            let end = memrchr(b'@', line).map_or(0, |at| at + 1);
+            Words { line, at: end }.end()?;
             return Ok(None);
         }
         let mut words = Words::new(line);
@@ -54,6 +63,15 @@ impl Layout for CarBus {
         let len = length(words.next(), 8)?;
         let mut data = [0; 8];
         data_bytes(&mut data[..len], false, || words.next())?;
+        for place in 0.. {
+            let (word, at) = words.field(b'\t');
+            if at >= line.len() {
+                break;
+            }
+            if place >= COLUMNS_BEHIND && !word.is_empty() {
+                return Err((at, Reason::Text(BEHIND)));
+            }
+        }
         let can_id = value | if is_extended { EFF_FLAG } else { 0 };
         let frame = Frame::from_parts(can_id, &data[..len], None)
             .map_err(|error| (id_at, Reason::Frame(error)))?;
@@ -99,6 +117,11 @@ mod tests {
             ("46,016 1 0004 45G 0", "2:15: this is not an identifier"),
             ("46,016 1 0004 45A 9", "2:19: this is not the length"),
             ("46,016 1 0004 45A 2 00", "2:23: the frame has fewer data bytes"),
+            (
+                "46,016\t1\t0004\t45A\t1\t5A\t00000000\tZ\t46,017\t1\t0004\t45A\t0",
+                "2:35: the line goes on",
+            ),
+            ("@ TEXT @ 2 @46,016\t1\t0004\t45A\t0", "2:13: the line goes on"),
         ] {
             let text = format!("{HEADER}\r{line}\r");
             let error = decode(&FORMAT, text.as_bytes()).unwrap_err();

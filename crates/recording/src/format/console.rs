@@ -11,10 +11,12 @@
 //! Times are as they stand: nothing tells those of `-t d`, which count from the line before, from those of `-t z`. Without `-t`
 //! they are 0. `-t A` writes local time, taken as UTC. Views with `-i` (binary) and `-S` (swapped) are not read.
 
+use memchr::{memchr, memmem};
+
 use super::start::DateTime;
 use super::text::{
-    BAD_DATA, BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Words,
-    at_most, data_bytes, decimal, number,
+    BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Words, at_most,
+    data_bytes, decimal, number, skip_blanks,
 };
 use super::{Format, Labels, USUAL, classical};
 use crate::decode::Reason;
@@ -106,6 +108,29 @@ fn length(word: &[u8]) -> Option<Length> {
     }
 }
 
+/// Behind a frame nothing may follow but `remote request`, `ERRORFRAME`, or its data as characters in quotes.
+fn check_end(words: &mut Words<'_>, is_remote: bool, data_len: usize) -> Result<(), LineError> {
+    let at = skip_blanks(words.line, words.at);
+    let rest = words.line.get(at..).unwrap_or_default().trim_ascii_end();
+    let is_quote = |byte: Option<&u8>| matches!(byte, Some(b'\'' | b'`'));
+    words.at = at
+        + match rest {
+            _ if is_remote => "remote request".len(),
+            b"ERRORFRAME" => rest.len(),
+            _ if is_quote(rest.first()) && is_quote(rest.get(data_len + 1)) => data_len + 2,
+            _ => 0,
+        };
+    words.end()
+}
+
+/// `DROPCOUNT: dropped 2 CAN frames on 'can0' socket (total drops 2)` ends with a parenthesis, if all of it is there.
+pub(super) fn check_drops(line: &[u8]) -> Result<(), LineError> {
+    const TOTAL: &[u8] = b"(total drops ";
+    let total = memmem::find(line, TOTAL).map(|at| at + TOTAL.len());
+    let end = total.and_then(|at| Some(at + memchr(b')', line.get(at..)?)? + 1));
+    end.map_or(Ok(()), |at| Words { line, at }.end())
+}
+
 #[derive(Default)]
 struct Console;
 
@@ -116,9 +141,13 @@ impl Layout for Console {
         let mut words = Words::new(line);
         let time_ns = time(&mut words)?;
         let (name, name_at) = words.next();
-        if name.is_empty() || name == b"DROPCOUNT:" {
-            log.other = log.other.saturating_add(u64::from(!name.is_empty()));
-            return Ok(None);
+        if name == b"DROPCOUNT:" {
+            log.other = log.other.saturating_add(1);
+            return check_drops(line).map(|()| None);
+        }
+        if name.is_empty() {
+            let is_empty = line.trim_ascii().is_empty();
+            return if is_empty { Ok(None) } else { Err((name_at, Reason::Text(BAD_ID))) };
         }
         let (direction, fd_flags) = extra(&mut words);
         let (id, id_at) = words.next();
@@ -133,6 +162,10 @@ impl Layout for Console {
         let before = words.at;
         let is_remote = words.next().0 == b"remote";
         words.at = before;
+        let data_len = match length {
+            Length::Fd(len) => len,
+            Length::Classical(dlc) => usize::from(dlc).min(8),
+        };
         let frame = match length {
             Length::Fd(len) => {
                 data_bytes(&mut data[..len], false, || words.next())?;
@@ -140,15 +173,12 @@ impl Layout for Console {
             }
             Length::Classical(dlc) if is_remote => classical(can_id | RTR_FLAG, dlc, &[0; 8]),
             Length::Classical(dlc) => {
-                data_bytes(&mut data[..usize::from(dlc).min(8)], false, || words.next())?;
+                data_bytes(&mut data[..data_len], false, || words.next())?;
                 let eight = data.first_chunk().copied().unwrap_or_default();
                 classical(can_id, dlc, &eight)
             }
         };
-        let (behind, behind_at) = words.next();
-        if !is_remote && number(behind, false).is_some() && behind.len() <= 2 {
-            return Err((behind_at, Reason::Text(BAD_DATA)));
-        }
+        check_end(&mut words, is_remote, data_len)?;
         let frame = frame.map_err(|error| (id_at, Reason::Frame(error)))?;
         let interface = log.named((name, name_at))?;
         Ok(Some(Record { time_ns, interface, direction, frame }))
@@ -218,7 +248,18 @@ mod tests {
             ("can0 123 [2] 11", "2:16: the frame has fewer data bytes"),
             ("can0 123 [2] 00010001 00100010", "2:14: the frame has fewer data bytes"),
             ("can0 123 [09] 1 2 3 4 5 6 7 8 9", "2:6: 9 bytes of data, but a CAN FD"),
-            ("can0 123 [1] 11 22", "2:17: the frame has fewer data bytes"),
+            ("can0 123 [1] 11 22", "2:17: the line goes on"),
+            ("can0  123   [1]  11  can0  124   [0]", "2:22: the line goes on"),
+            ("can0  123   [1]  11   '.'  can0  124   [0]   '.'", "2:28: the line goes on"),
+            ("can0  123   [1]  11   '..'", "2:23: the line goes on"),
+            ("can0  123   [0]  remote request  can0  124   [0]", "2:34: the line goes on"),
+            ("can0  123   [0]  remote  can0  124   [0]", "2:"),
+            ("can0  20000088   [0]  ERRORFRAME  can0  124   [0]", "2:23: the line goes on"),
+            ("(1.0)", "2:6: this is not an identifier"),
+            (
+                "DROPCOUNT: dropped 2 CAN frames on 'can0' socket (total drops 2)  can0  124  [0]",
+                "2:67: the line goes on",
+            ),
         ] {
             let text = format!(
                 "DROPCOUNT: dropped 2 CAN frames on 'can0' socket (total drops 2)\n{line}\n"

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! Columns are found by their names: older files have no `Dir`. Times are microseconds, usually not since 1970. Bus 0 is `can0`.
-//! Columns behind the length of a frame may be empty or filled; a frame with more than 8 bytes is CAN FD.
+//! Up to 8 columns of data may be filled though a frame is shorter, all others behind it are empty; a frame with more than 8 bytes is CAN FD.
 
 use super::text::{
-    BAD_TIME, Layout, LineError, Log, Reader, Word, Words, begins_with, data_bytes, decimal,
-    direction, identifier, length, number, without_0x,
+    BAD_TIME, BEHIND, Layout, LineError, Log, Reader, Word, Words, begins_with, data_bytes,
+    decimal, direction, identifier, length, number, without_0x,
 };
 use super::{Format, USUAL};
 use crate::decode::Reason;
@@ -33,6 +33,8 @@ const BAD_EXTENDED: &str =
 const NAMES: &[u8] = b"Time Stamp,ID,Extended,";
 /// How many columns stand before the data at most.
 const MAX_COLUMNS: usize = 16;
+/// How many bytes may be filled in of a frame that is shorter.
+const FILLED: usize = 8;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Column {
@@ -73,6 +75,22 @@ fn columns(names: &[u8]) -> [Column; MAX_COLUMNS] {
     columns
 }
 
+/// Behind the names of columns nothing may follow: those of data are `D` and a number.
+fn check_names(line: &[u8]) -> Result<(), LineError> {
+    let mut words = Words::new(line);
+    let mut is_data = false;
+    while words.at < line.len() {
+        let (name, at) = words.field(b',');
+        let number_of = name.strip_prefix(b"D").filter(|digits| digits.len() <= 2);
+        let is_known = name.is_empty() || number_of.is_some_and(|it| number(it, true).is_some());
+        if is_data && !is_known {
+            return Err((at, Reason::Text(BEHIND)));
+        }
+        is_data |= name == b"LEN";
+    }
+    Ok(())
+}
+
 impl Layout for Gvret {
     const TOO_LONG: &'static str = " bytes; this is not a GVRET log";
 
@@ -82,7 +100,7 @@ impl Layout for Gvret {
         }
         if line.starts_with(NAMES) {
             self.columns = columns(line);
-            return Ok(None);
+            return check_names(line).map(|()| None);
         }
         let mut words = Words::new(line);
         let mut found: [Word<'_>; 7] = Default::default();
@@ -103,6 +121,16 @@ impl Layout for Gvret {
         let len = length(len, 64)?;
         let mut data = [0; 64];
         data_bytes(&mut data[..len], false, || words.field(b','))?;
+        for place in len.. {
+            let (word, at) = words.field(b',');
+            if at >= line.len() {
+                break;
+            }
+            let is_byte = word.len() <= 2 && number(word, false).is_some() && place < FILLED;
+            if !word.is_empty() && !is_byte {
+                return Err((at, Reason::Text(BEHIND)));
+            }
+        }
         let frame = Frame::from_parts(can_id, &data[..len], (len > 8).then_some(0))
             .map_err(|error| (id.1, Reason::Frame(error)))?;
         let bus_number = number(bus.0, true).and_then(|bus| u32::try_from(bus).ok()).unwrap_or(0);
@@ -156,6 +184,10 @@ mod tests {
             ("1,21A,false,0,9,1,2,3,4,5,6,7,8,9", "2:3: 9 bytes of data, but a CAN FD"),
             ("1,21A,false,0,2,1,", "2:19: the frame has fewer data bytes"),
             ("1,21A,false,0,1,100", "2:17: the frame has fewer data bytes"),
+            ("1,21A,false,0,1,10,166064,21A,false,0,1,10", "2:20: the line goes on"),
+            ("1,21A,false,0,1,10,,7,21A,false,0,1,10", "2:23: the line goes on"),
+            ("1,21A,0,0,8,1,2,3,4,5,6,7,8,9", "2:29: the line goes on"),
+            ("Time Stamp,ID,Extended,Bus,LEN,D1,D2166064,21A,false,0,0", "2:35: the line goes on"),
             ("1,21A", "2:6: this does not say"),
         ] {
             let text = format!("Time Stamp,ID,Extended,Bus,LEN,D1\n{line}\n");

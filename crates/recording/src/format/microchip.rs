@@ -67,6 +67,7 @@ impl Layout for Microchip {
         let len = length(words.field(b';'), 8)?;
         let mut data = [0; 8];
         data_bytes(&mut data[..len], false, || without_0x(words.field(b';')))?;
+        words.end()?;
         let can_id = id | if id > SFF_MASK { EFF_FLAG } else { 0 };
         let frame = Frame::from_parts(can_id, &data[..len], None)
             .map_err(|error| (id_at, Reason::Frame(error)))?;
@@ -111,6 +112,8 @@ mod tests {
             ("7;RX;0x20000000;0;", "7:6: this is not an identifier"),
             ("7;RX;0x1;9;", "7:10: this is not the length"),
             ("7;RX;0x1;2;0x01;", "7:17: the frame has fewer data bytes"),
+            ("7;RX;0x1;1;0x01;8;RX;0x1;0;", "7:17: the line goes on"),
+            ("7;RX;0x1;0;8;RX;0x1;0;", "7:12: the line goes on"),
         ] {
             let text = format!("{HEADER}{line}\n");
             let error = decode(&FORMAT, text.as_bytes()).unwrap_err();

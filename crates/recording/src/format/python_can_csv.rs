@@ -9,7 +9,7 @@
 //! not mark CAN FD: a frame with more than 8 bytes is one, and shorter ones are taken for classical frames.
 
 use super::text::{
-    BAD_DATA, BAD_TIME, Layout, LineError, Log, Reader, Word, Words, begins_with, decimal,
+    BAD_DATA, BAD_TIME, BEHIND, Layout, LineError, Log, Reader, Word, Words, begins_with, decimal,
     identifier, length, number, without_0x,
 };
 use super::{Format, Labels, UNNAMED, USUAL, error_report};
@@ -32,6 +32,8 @@ pub(super) static FORMAT: Format = Format {
 
 const BAD_FLAG: &str = "this is no flag; expected `0` or `1`";
 const NAMES: &[u8] = b"timestamp,arbitration_id,";
+const COLUMNS: [&[u8]; 8] =
+    [b"timestamp", b"arbitration_id", b"extended", b"remote", b"error", b"dlc", b"data", b""];
 
 #[derive(Default)]
 struct Csv;
@@ -40,10 +42,19 @@ impl Layout for Csv {
     const TOO_LONG: &'static str = " bytes; this is not a CSV of python-can";
 
     fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
-        if line.trim_ascii().is_empty() || line.starts_with(NAMES) {
+        if line.trim_ascii().is_empty() {
             return Ok(None);
         }
         let mut words = Words::new(line);
+        if line.starts_with(NAMES) {
+            while words.at < line.len() {
+                let (name, at) = words.field(b',');
+                if !COLUMNS.contains(&name) {
+                    return Err((at, Reason::Text(BEHIND)));
+                }
+            }
+            return Ok(None);
+        }
         let (time, time_at) = words.field(b',');
         let time_ns = seconds(time).ok_or((time_at, Reason::Text(BAD_TIME)))?;
         let (id, id_at) = without_0x(words.field(b','));
@@ -53,6 +64,7 @@ impl Layout for Csv {
         let is_error = flag(words.field(b','))?;
         let len = length(words.field(b','), 64)?;
         let (text, data_at) = words.field(b',');
+        words.end()?;
         let mut data = [0; 64];
         // An error frame may have data, which say nothing.
         let has_data = !is_remote && !is_error;
@@ -160,6 +172,12 @@ mod tests {
             ("1,0x1,0,0,0,2,AQ==", "2:15: the frame has fewer data bytes"),
             ("1,0x1,0,0,0,1,AQ=", "2:15: the frame has fewer data bytes"),
             ("1,0x1,0,0,0,1,A-==", "2:15: the frame has fewer data bytes"),
+            ("1,0x1,0,1,0,4,2,0x1,0,0,0,0,", "2:17: the line goes on"),
+            ("1,0x1,0,0,0,1,AQ==,2,0x1,0,0,0,0,", "2:20: the line goes on"),
+            (
+                "timestamp,arbitration_id,extended,remote,error,dlc,data1,0x1,0,0,0,0,",
+                "2:52: the line goes on",
+            ),
             ("1,0x1,0,0,0,9,AQIDBAUGBwgJ", "2:3: 9 bytes of data, but a CAN FD"),
         ] {
             let text = format!("{NAMES}{line}\n");

@@ -18,6 +18,9 @@ pub(super) const BAD_LENGTH: &str = "this is not the length of a frame; correct 
 pub(super) const BAD_DATA: &str =
     "the frame has fewer data bytes than its length says, or one that is no byte; correct the line";
 
+/// Something behind what a line has; a lost line break must not hide the record behind it.
+pub(super) const BEHIND: &str = "the line goes on behind its end, perhaps with the next one, whose line break is lost; break the line here, or remove the rest";
+
 /// Whether a text begins so, behind a byte-order mark or not.
 pub(super) fn begins_with(head: &[u8], start: &[u8]) -> bool {
     head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(start)
@@ -138,8 +141,11 @@ pub(super) struct Log {
     channels: Channels,
     /// How many events are no frames.
     pub(super) other: u64,
-    /// Nanoseconds since 1970; 0 if there is no date.
+    /// Nanoseconds since 1970; 0 if there is no date. A later part of a text may have one of its own.
     pub(super) start_ns: u64,
+    /// As it was before the first frame.
+    first_start_ns: u64,
+    has_frames: bool,
 }
 
 impl Log {
@@ -172,7 +178,12 @@ impl<T: Layout> Decoder for Reader<T> {
             };
             // Events begin with blanks and digits.
             let first = skip_blanks(bytes, 0);
-            match layout.parse_line(bytes, log)? {
+            let parsed = layout.parse_line(bytes, log)?;
+            if !log.has_frames {
+                log.first_start_ns = log.start_ns;
+                log.has_frames = parsed.is_some();
+            }
+            match parsed {
                 None if line.is_open && bytes.get(first).is_none_or(u8::is_ascii_digit) => {
                     Err((first, CUT))
                 }
@@ -197,7 +208,7 @@ impl<T: Layout> Decoder for Reader<T> {
     }
 
     fn start_ns(&self) -> Option<u64> {
-        (self.log.start_ns > 0).then_some(self.log.start_ns)
+        Some(self.log.first_start_ns).filter(|&start_ns| start_ns > 0)
     }
 }
 
@@ -230,6 +241,12 @@ impl<'a> Words<'a> {
         let len = memchr(separator, rest).unwrap_or(rest.len());
         self.at = start + len + 1;
         (rest[..len].trim_ascii_end(), start)
+    }
+
+    /// Refuses anything but blanks behind what was read.
+    pub(super) fn end(&self) -> Result<(), LineError> {
+        let at = skip_blanks(self.line, self.at.min(self.line.len()));
+        if at < self.line.len() { Err((at, Reason::Text(BEHIND))) } else { Ok(()) }
     }
 }
 
@@ -429,14 +446,12 @@ pub(super) fn put_decimal<const WIDTH: usize>(mut value: u64, out: &mut Vec<u8>)
 mod tests {
     use super::*;
     use crate::Format;
-    use crate::format::tests::decode;
 
-    /// A text that was cut anywhere has frames of the whole one, in order, and no other.
-    #[test]
-    fn a_text_that_was_cut_has_no_frame_of_its_own() {
+    /// A text in each format.
+    fn texts() -> Vec<String> {
         let asc = "date Sat Sep 30 15:06:13.191 2017\nbase hex  timestamps absolute\n";
         let bytes: String = (1..=12).map(|byte| format!(" {byte:02X}")).collect();
-        for text in [
+        vec![
             format!("{asc}0.5 1 123 Rx d 2 01 A2\n0.6 1 123x Tx r 4\n0.7 1 ErrorFrame\n0.8 1 123 Rx d 0\n"),
             format!("{asc}0.5 CANFD 1 Rx 123 0 0 9 12{bytes} 0 0 3000 0\n"),
             format!("{asc}0.5 CANFD 1 Rx 123 0 0 2 2 01 02 130000 130 200000 0\n"),
@@ -456,25 +471,70 @@ mod tests {
             format!("\n  can0  123   [2]  11 22\n can0  123  [12] {bytes}\n can0  123  [4]  remote request\n"),
             "# one\n(1.5) can0 123#0102030405060708\n(1.5) can0 123#0102\n(1.6) can0 123#R\n(1.7) can0 123#R4\n(1.8) can0 123##10102\n"
                 .to_owned(),
-        ] {
+        ]
+    }
+
+    /// The frames up to the first error, or of all lines that are none, and how much was told: errors and what was passed over.
+    fn read(
+        format: &Format,
+        text: &[u8],
+        skips_malformed: bool,
+    ) -> (Vec<(u64, Option<Direction>, Frame)>, u64) {
+        let mut decoder = format.decoder();
+        let (mut start, mut frames, mut told) = (0, Vec::new(), 0);
+        loop {
+            start += match decoder.decode(&text[start..], true) {
+                Ok(Step::Record { consumed, record }) => {
+                    frames.push((record.time_ns, record.direction, record.frame));
+                    consumed
+                }
+                Ok(Step::Skip { consumed }) => consumed,
+                Err(DecodeError { resume: Some(consumed), .. }) if skips_malformed => {
+                    told += 1;
+                    consumed
+                }
+                Ok(_) | Err(_) => return (frames, told + decoder.passed_over().other_packets),
+            };
+        }
+    }
+
+    /// A text that was cut anywhere has frames of the whole one, in order, and no other.
+    #[test]
+    fn a_text_that_was_cut_has_no_frame_of_its_own() {
+        for text in texts() {
             let format = Format::by_content(text.as_bytes()).unwrap();
-            let whole = decode(format, text.as_bytes()).unwrap();
+            let (whole, _) = read(format, text.as_bytes(), false);
             assert!(!whole.is_empty(), "{text}");
             for len in 0..text.len() {
-                let mut decoder = format.decoder();
-                let (mut start, mut frames) = (0, Vec::new());
-                while let Ok(step) = decoder.decode(&text.as_bytes()[start..len], true) {
-                    start += match step {
-                        Step::Record { consumed, record } => {
-                            frames.push((record.time_ns, record.direction, record.frame));
-                            consumed
-                        }
-                        Step::Skip { consumed } => consumed,
-                        _ => break,
-                    };
+                let (frames, _) = read(format, &text.as_bytes()[..len], false);
+                assert!(whole.starts_with(&frames), "{}", &text[..len]);
+            }
+        }
+    }
+
+    /// A line break that is lost, or became a blank, hides no record: it is told. Only a comment takes what follows.
+    #[test]
+    fn a_lost_line_break_loses_nothing_in_silence() {
+        for text in texts() {
+            let format = Format::by_content(text.as_bytes()).unwrap();
+            let (whole, told_before) = read(format, text.as_bytes(), true);
+            let lines: Vec<_> = text.split_inclusive(['\n', '\r']).collect();
+            for lost in 0..lines.len() - 1 {
+                for instead in ["", " ", "   ", "\t"] {
+                    let line = lines[lost].trim_end_matches(['\n', '\r']);
+                    if line.starts_with('#') || line.is_empty() {
+                        continue;
+                    }
+                    let changed =
+                        [&lines[..lost].concat(), line, instead, &lines[lost + 1..].concat()]
+                            .concat();
+                    let (frames, told) = read(format, changed.as_bytes(), true);
+                    assert!(frames == whole || told > told_before, "{changed}");
+                    let is_header =
+                        frames.iter().zip(&whole).any(|(frame, other)| frame.0 != other.0);
+                    let made_up = frames.iter().filter(|frame| !whole.contains(frame)).count();
+                    assert!(made_up == 0 || is_header, "{changed}");
                 }
-                let expected = whole.iter().map(|it| (it.0, it.2, it.3)).take(frames.len());
-                assert!(frames.iter().copied().eq(expected), "{}", &text[..len]);
             }
         }
     }

@@ -23,6 +23,8 @@
 
 use std::io::Write as _;
 
+use memchr::memrchr;
+
 use super::channels::Numbers;
 use super::start::Start;
 use super::text::{
@@ -111,8 +113,7 @@ impl Layout for Trc {
         match word.first() {
             None => return Ok(None),
             Some(b';') => {
-                self.parse_header(word, log);
-                return Ok(None);
+                return self.parse_header(word, &mut words, log).map(|()| None);
             }
             Some(byte) if byte.is_ascii_digit() => {}
             Some(_) => return Err((at, Reason::Text(BAD_LINE))),
@@ -132,15 +133,29 @@ impl Layout for Trc {
         };
         let channel = u32::try_from(channel).unwrap_or(u32::MAX);
         let interface = log.channel(channel, channel_at)?;
-        let is_error = frame.kind() == Kind::Error;
-        let known = row.direction.filter(|_| !is_error).and_then(|(word, _)| direction(word));
+        let known = row.direction.and_then(|(word, _)| direction(word));
         let direction = Some(known.unwrap_or(Direction::Received));
         Ok(Some(Record { time_ns, interface, direction, frame }))
     }
 }
 
 impl Trc {
-    fn parse_header(&mut self, word: &[u8], log: &mut Log) {
+    fn parse_header(
+        &mut self,
+        word: &[u8],
+        words: &mut Words<'_>,
+        log: &mut Log,
+    ) -> Result<(), LineError> {
+        let is_known = ["FILEVERSION=", "STARTTIME=", "COLUMNS="]
+            .iter()
+            .any(|name| word.get(2..).is_some_and(|rest| rest.starts_with(name.as_bytes())));
+        if is_known && word.starts_with(b";$") {
+            // Another header, or a row.
+            if let Some(at) = memrchr(b';', word).filter(|&at| at > 0) {
+                words.at = words.at - word.len() + at;
+            }
+            words.end()?;
+        }
         if let Some(version) = word.strip_prefix(b";$FILEVERSION=") {
             self.columns = columns(match version {
                 b"1.1" => b"NOdIlD",
@@ -160,6 +175,7 @@ impl Trc {
             });
             self.columns = letters;
         }
+        Ok(())
     }
 
     fn row<'a>(&self, words: &mut Words<'a>) -> Row<'a> {
@@ -204,7 +220,7 @@ impl Row<'_> {
             b"FB" => (Some(BRS), false),
             b"FE" => (Some(BRS | ESI), false),
             b"BI" => (Some(ESI), false),
-            b"ER" => return error_report().map(Some).map_err(illegal),
+            b"ER" => return self.error(words),
             _ => return Ok(None),
         };
         let can_id = identifier(self.id, false)? | if id.len() > 4 { EFF_FLAG } else { 0 };
@@ -214,7 +230,7 @@ impl Row<'_> {
             let at = words.at;
             match words.next().0 {
                 b"RTR" => is_remote = true,
-                b"ERROR" => return error_report().map(Some).map_err(illegal),
+                b"ERROR" => return self.error(words),
                 _ => words.at = at,
             }
         }
@@ -227,6 +243,7 @@ impl Row<'_> {
         if !is_remote {
             data_bytes(&mut data[..bytes], false, || words.next())?;
         }
+        words.end()?;
         let frame = match fd_flags {
             Some(_) => Frame::from_parts(can_id, &data[..bytes], fd_flags),
             None => {
@@ -235,6 +252,16 @@ impl Row<'_> {
             }
         };
         frame.map(Some).map_err(illegal)
+    }
+
+    /// The report of an error. Its bytes say which one, and nothing follows them.
+    fn error(&self, words: &mut Words<'_>) -> Result<Option<Frame>, LineError> {
+        let (_, word) = self.length;
+        for _ in 0..length(word, 15)? {
+            words.next();
+        }
+        words.end()?;
+        error_report().map(Some).map_err(|error| (self.id.1, Reason::Frame(error)))
     }
 }
 
@@ -381,7 +408,7 @@ mod tests {
             ("2.0", "", "1 2.5 BI 0001 Rx 0", "can0", Received, "001##2"),
             ("2.0", "", "1 2.5 FD 0001 Rx 1 07", "can0", Received, "001##007"),
             ("2.0", "", "1 2.5 ER      Rx 5 04 00 02 00 00", "can0", Received, ERROR),
-            ("2.1", "", "1 2.5 ER 3 - Tx - 5 04 00 02 00 00", "can2", Received, ERROR),
+            ("2.1", "", "1 2.5 ER 3 - Tx - 5 04 00 02 00 00", "can2", Transmitted, ERROR),
             ("2.0", "N,O,T,B,I,d,l,D", "1 2.5 DT 7 0001 Tx 1 07", "can6", Transmitted, "001#07"),
             ("1.3", "", "1) 2.5 4 Tx 0001 - 1 07", "can3", Transmitted, "001#07"),
             ("1.2", "", "1) 2.5 4 Tx 0001 2 RTR", "can3", Transmitted, "001#R2"),
@@ -490,6 +517,13 @@ mod tests {
             ("1 0.0 DT 1 0001 Rx - 16", "4:22: this is not the length"),
             ("1 0.0 DT 1 0001 Rx - 2 00", "4:26: the frame has fewer data bytes"),
             ("1 0.0 DT 1 0001 Rx - 1 100", "4:24: the frame has fewer data bytes"),
+            // The next line's number would be the second byte.
+            ("1 0.0 DT 1 0001 Rx - 2 00      2 0.1 DT 1 0002 Rx - 0", "4:34: the line goes on"),
+            ("1 0.0 DT 1 0001 Rx - 1 00 00", "4:27: the line goes on"),
+            ("1 0.0 RR 1 0001 Rx - 0      2 0.1 DT 1 0002 Rx - 0", "4:29: the line goes on"),
+            ("1 0.0 ER 1 - Rx - 1 00      2 0.1 DT 1 0002 Rx - 0", "4:29: the line goes on"),
+            (";$COLUMNS=N,O,T,B,I,d,R,L,D      2 0.1 DT 1 0002 Rx - 0", "4:34: the line goes on"),
+            (";$FILEVERSION=2.1;$STARTTIME=43008.6", "4:18: the line goes on"),
         ] {
             let text = format!("{HEADER}{line}\n");
             let error = decode(&FORMAT, text.as_bytes()).unwrap_err();
