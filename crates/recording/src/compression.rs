@@ -2,7 +2,7 @@
 //!
 //! What is read needs no bound on the ratio, since nothing is collected: the memory of gzip is constant, and a zstd frame that asks
 //! for a window of more than 128 MiB is refused. Of a zstd frame that is cut the last window is lost. Members of gzip (RFC 1952, 2.2) and frames of zstd (RFC 8878, 3.1) may follow
-//! one another. Their checksums come last, behind what they are of: CRC-32 and length of gzip (RFC 1952, 2.3.1), the low half of XXH64
+//! one another, those of gzip with zeros between and behind them. Their checksums come last, behind what they are of: CRC-32 and length of gzip (RFC 1952, 2.3.1), the low half of XXH64
 //! of zstd (RFC 8878, 3.1.1), if it has one. So what is read counts as [`Confirmed`] only at the end of its member or frame.
 
 use std::fmt;
@@ -148,10 +148,20 @@ struct GzipReader<R> {
 }
 
 impl<R: Read> GzipReader<R> {
-    /// The member is over, and its checksum held: goes on to the next one, if there is one.
+    /// The member is over, and its checksum held: goes on to the next one, if there is one. Zeros behind a member fill the last block of
+    /// a tape or flash memory, and are passed over as `gzip -d` does.
     fn next_member(&mut self) -> io::Result<()> {
         let Some(member) = &mut self.member else { return Ok(()) };
-        if member.get_mut().fill_buf()?.is_empty() {
+        let is_end = loop {
+            let buffered = member.get_mut().fill_buf()?;
+            let (zeros, len) =
+                (buffered.iter().take_while(|&&byte| byte == 0).count(), buffered.len());
+            member.get_mut().consume(zeros);
+            if zeros < len || len == 0 {
+                break len == 0;
+            }
+        };
+        if is_end {
             self.is_over = true;
         } else if let Some(member) = self.member.take() {
             self.member = Some(GzDecoder::new(member.into_inner()));
@@ -395,6 +405,28 @@ mod tests {
         }
     }
 
+    /// Of gzip only: `zstd -d` refuses them.
+    #[test]
+    fn zeros_behind_a_gzip_member_are_padding() {
+        let member = compressed(b"text", Compression::Gzip);
+        for zeros in [1, 511, 100_000] {
+            let padded = [&member[..], &vec![0; zeros]].concat();
+            for (bytes, expected) in
+                [(padded.clone(), "text"), ([&padded[..], &member, &[0]].concat(), "texttext")]
+            {
+                assert_eq!(read(bytes, Compression::Gzip), (expected.into(), None), "{zeros}");
+            }
+            assert!(
+                read(
+                    [&compressed(b"text", Compression::Zstd)[..], &[0; 9]].concat(),
+                    Compression::Zstd
+                )
+                .1
+                .is_some()
+            );
+        }
+    }
+
     #[test]
     fn what_is_cut_or_damaged_is_told_apart() {
         let text = text();
@@ -411,8 +443,10 @@ mod tests {
             let (found, error) = read(damaged, compression);
             assert_eq!(error, Some(io::ErrorKind::InvalidData), "{compression}");
             assert!(found != text || compression == Compression::Zstd);
-            let behind = [&whole[..], b"no member"].concat();
-            assert!(read(behind, compression).1.is_some(), "{compression}");
+            for behind in [&b"no member"[..], b"\0\0no member"] {
+                let behind = [&whole[..], behind].concat();
+                assert!(read(behind, compression).1.is_some(), "{compression}");
+            }
         }
     }
 
