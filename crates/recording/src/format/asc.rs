@@ -12,12 +12,15 @@
 //! End TriggerBlock
 //! ```
 //!
-//! Times are seconds since the start, which is the `date` or, from there on, that of the last `Begin Triggerblock`; after
-//! `timestamps relative` they are seconds since the line before. A date that is not readable costs the date alone. Identifiers and
+//! Times are seconds since the start, which is the `date` or, from there on, that of the last `Begin Triggerblock`: each block counts
+//! from 0 again. After `timestamps relative` they are seconds since the line before. A date that is not readable costs the date alone,
+//! is counted, and the one before stays. Identifiers and
 //! data are in the `base`, hexadecimal unless the file says otherwise; an `x` behind an identifier means 29 bits. A line of
-//! `CANFD` whose flags behind the data lack bit 12 (EDL) is a classical frame. All other events are passed over and counted.
+//! `CANFD` whose flags behind the data lack bit 12 (EDL) is a classical frame, unless it has more than 8 bytes or its data at another
+//! bit rate: flags may be left 0. So is a line of `d` CAN FD that has more than 8 bytes. All other events are passed over and counted.
 //!
 //! An error frame says only that there was one: it is read as the report of an error on the bus, as python-can writes it.
+//! It was received, unless the line says `Tx`.
 //!
 //! Written are absolute times with 6 decimals if they are whole microseconds, else 9.
 
@@ -676,6 +679,27 @@ mod tests {
         let frames = decode(&FORMAT, relative.as_bytes()).unwrap();
         let frames: Vec<_> = frames.iter().map(|record| record.3.to_string()).collect();
         assert_eq!(frames, ["0FF#FF", "7FF#", "00000001#"]);
+    }
+
+    /// Each counts from its own date; without one that is readable, from the date before, which is counted.
+    #[test]
+    fn each_trigger_block_has_its_own_start() {
+        let block = |date: &str| {
+            format!(
+                "Begin Triggerblock {date}\n0.0 Start of measurement\n0.5 1 123 Rx d 0\nEnd TriggerBlock\n"
+            )
+        };
+        let blocks =
+            ["Sat Sep 30 15:06:14.191 2017", "Sat Sep 30 15:08:14.191 2017", "?"].map(block);
+        let text = format!("{HEADER}{}", blocks.concat());
+        let start = START_NS / 1_000_000 + 1_000;
+        assert_eq!(times(text.as_bytes()), [start + 500, start + 120_500, start + 120_500]);
+        let recording = crate::Recording::new("a", std::io::Cursor::new(text), None).unwrap();
+        let mut recording = recording.skip_malformed(false);
+        assert_eq!(recording.by_ref().map(Result::unwrap).count(), 3);
+        assert_eq!(recording.passed_over().other_packets, 1);
+        // It began with the first one.
+        assert_eq!(recording.start_ns(), Some(start * 1_000_000));
     }
 
     #[test]
