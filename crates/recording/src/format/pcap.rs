@@ -12,11 +12,15 @@
 //! always big-endian ([`crate::socketcan`]). Written are little-endian nanoseconds, so that no
 //! digit of a time is lost.
 //!
+//! A packet of which more is there than there was is damaged. Which one of its lengths is wrong, the record behind it tells: if one begins
+//! where the second length says, reading goes on there, so that a wrong first one swallows no others. If the second one is 0, it is not
+//! known.
+//!
 //! The format has neither interfaces nor directions: what is read is called `can0` or `eth0`, or `if7` where packets have the number
 //! of theirs, and a second interface cannot be written. Only CAN is written. CAN frames in datagrams of can2udp have interfaces: see
 //! [`CanUdp`](crate::CanUdp).
 
-use super::link::{Found, Link, MORE_THAN_THERE_WAS, read_can};
+use super::link::{Found, Link, MORE_THAN_THERE_WAS, original_len, read_can};
 use super::order::Order;
 use super::{Format, Labels, UNNAMED, UNNAMED_ETHERNET, USUAL};
 use crate::can_udp::CanUdpReader;
@@ -50,6 +54,8 @@ const RECORD_HEADER_LEN: usize = 16;
 /// What tcpdump writes by default.
 const SNAP_LEN: u32 = 262_144;
 const MAX_CAPTURED: u32 = (MAX_RECORD_LEN - RECORD_HEADER_LEN) as u32;
+/// How far apart two records are at most, if nothing else tells that the second one is one.
+const MAX_APART_S: u32 = 86_400;
 
 #[derive(Clone, Copy)]
 struct Header {
@@ -70,6 +76,17 @@ impl Header {
             };
             Some(Self { order, ticks_per_second, link: Link::Can })
         })
+    }
+
+    /// Whether the bytes may be the header of a record near another one in time.
+    fn may_begin(&self, bytes: &[u8], near_s: u32) -> bool {
+        let [seconds, ticks, captured, original] =
+            [0, 4, 8, 12].map(|at| self.order.u32(bytes, at));
+        bytes.len() >= RECORD_HEADER_LEN
+            && ticks < self.ticks_per_second
+            && (1..=SNAP_LEN).contains(&captured)
+            && captured <= original_len(original, captured)
+            && seconds.abs_diff(near_s) <= MAX_APART_S
     }
 
     /// Checks all of the file header, which is at least [`HEADER_LEN`] long.
@@ -125,7 +142,10 @@ impl Decoder for PcapDecoder {
         if input.len() < RECORD_HEADER_LEN {
             return self.need_more(input, at_end);
         }
-        let captured = header.order.u32(input, 8);
+        let [captured, original] = [8, 12].map(|at| header.order.u32(input, at));
+        if original > 0 && captured > original {
+            return self.two_lengths(header, (captured, original), input, at_end);
+        }
         if captured > MAX_CAPTURED {
             return self.long_packet(header, captured, input, at_end);
         }
@@ -173,6 +193,39 @@ impl PcapDecoder {
         if at_end { Err(self.error(CUT, Some(input.len()))) } else { Ok(Step::NeedMore) }
     }
 
+    /// A record that says that it kept more than there was: the one behind it is looked for where either length says.
+    fn two_lengths(
+        &mut self,
+        header: Header,
+        (captured, original): (u32, u32),
+        input: &[u8],
+        at_end: bool,
+    ) -> Result<Step, DecodeError> {
+        let next = RECORD_HEADER_LEN + original.min(MAX_CAPTURED) as usize;
+        let may_grow = !at_end && input.len() < MAX_RECORD_LEN;
+        if input.len() < next + RECORD_HEADER_LEN && may_grow {
+            return Ok(Step::NeedMore);
+        }
+        let is_next = original <= MAX_CAPTURED
+            && match input.get(next..) {
+                Some([]) => at_end,
+                Some(behind) => header.may_begin(behind, header.order.u32(input, 0)),
+                None => false,
+            };
+        let resume = match is_next {
+            true => next,
+            false if captured > MAX_CAPTURED => return Err(self.error(MORE_THAN_THERE_WAS, None)),
+            false => RECORD_HEADER_LEN + captured as usize,
+        };
+        if input.len() < resume {
+            return self.need_more(input, at_end);
+        }
+        let error = self.error(MORE_THAN_THERE_WAS, Some(resume));
+        self.offset += resume as u64;
+        self.records += 1;
+        Err(error)
+    }
+
     /// A record that no buffer need hold: no CAN frame is as long. Network cards hand over several Ethernet
     /// frames as one packet of up to 64 KiB, which is none.
     fn long_packet(
@@ -212,10 +265,8 @@ impl PcapDecoder {
 
     /// The record in `bytes`, whose packet is `packet`.
     fn record(&mut self, header: Header, bytes: &[u8], packet: &[u8]) -> Result<Step, Reason> {
-        let [seconds, ticks, original_len] = [0, 4, 12].map(|at| header.order.u32(bytes, at));
-        if packet.len() > original_len as usize {
-            return Err(MORE_THAN_THERE_WAS);
-        }
+        let [seconds, ticks, said_len] = [0, 4, 12].map(|at| header.order.u32(bytes, at));
+        let original_len = original_len(said_len, packet.len() as u32);
         if ticks >= header.ticks_per_second {
             return Err(Reason::Number(
                 "the fraction of the time is ",
@@ -373,6 +424,54 @@ mod tests {
         }
     }
 
+    /// Whichever of its two lengths is wrong.
+    #[test]
+    fn a_wrong_length_costs_its_packet_alone() {
+        let frames = |bytes: &[u8]| {
+            let source = std::io::Cursor::new(bytes.to_vec());
+            let recording = crate::Recording::new("a", source, Some(&FORMAT)).unwrap();
+            let mut recording = recording.skip_malformed(true);
+            let times: Vec<_> =
+                recording.by_ref().map(|it| it.unwrap().time_ns / 1_000_000_000).collect();
+            (times, recording.skipped().count, recording.cut().is_some())
+        };
+        let longer = [&PACKET[..], &[7; 56]].concat();
+        for order in [Order::Big, Order::Little] {
+            let whole = |packet: &[u8]| {
+                let len = packet.len() as u32;
+                let records =
+                    [1_700_000_000, 1_700_000_001, 1_700_086_000].map(|at| (at, 5, len, packet));
+                file(order, MAGIC_MICROS, 227, &records)
+            };
+            // In the middle: what was captured, and what there was.
+            let second = |len: usize| HEADER_LEN + RECORD_HEADER_LEN + len;
+            for (packet, place, wrong) in [
+                (&PACKET[..], 8, 48),
+                (&PACKET, 8, 17),
+                (&PACKET, 8, 0x0100_0010),
+                (&PACKET, 8, 60_000),
+                (&PACKET, 12, 8),
+                (&longer, 12, 64),
+                (&longer, 12, 1),
+            ] {
+                let mut bytes = whole(packet);
+                let at = second(packet.len()) + place;
+                bytes[at..at + 4].copy_from_slice(&match order {
+                    Order::Big => u32::to_be_bytes(wrong),
+                    Order::Little => u32::to_le_bytes(wrong),
+                });
+                let expected = (vec![1_700_000_000, 1_700_086_000], 1, false);
+                assert_eq!(frames(&bytes), expected, "{place} {wrong}");
+            }
+            // Some recorders leave 0 there.
+            let unknown = file(order, MAGIC_MICROS, 227, &[(1, 5, 0, &PACKET), (2, 5, 0, &PACKET)]);
+            assert_eq!(frames(&unknown), (vec![1, 2], 0, false));
+        }
+        let unknown = file(Order::Big, MAGIC_MICROS, 1, &[(1, 5, 0, &[7; 60])]);
+        let whole = (1_000_005_000, "eth0".to_owned(), None, Any::Ethernet(vec![7; 60], 60));
+        assert_eq!(decode_any(&FORMAT, &unknown, &[9]), Ok(vec![whole]));
+    }
+
     #[test]
     fn captures_of_any_interface_are_read() {
         use crate::record::Direction::{Received, Transmitted};
@@ -451,6 +550,8 @@ mod tests {
         let whole = file(0, 16, &PACKET);
         let mut huge = whole.clone();
         huge[56 + 11] = 0xFF;
+        let mut endless = huge.clone();
+        endless[56 + 12] -= 1;
         for (bytes, message, resume) in [
             (file(1_000_000, 16, &PACKET), "the fraction of the time is 1000000", Some(32)),
             (file(0, 16, &PACKET[..10]), "the capture keeps only 10 bytes of the frame", Some(26)),
@@ -466,7 +567,8 @@ mod tests {
             (whole[..60].to_vec(), "the file ends inside this record", Some(4)),
             (file(0, 65_520, &longest), "9 bytes of data, but a classical", Some(65_536)),
             (file(0, 65_521, &[0; 65_521]), "the record has 65521 bytes, more than any", None),
-            (huge, "the record has 4278190096 bytes, more than any CAN frame", None),
+            (huge, "more bytes of the packet are there than it had", Some(32)),
+            (endless, "more bytes of the packet are there than it had", None),
         ] {
             let error = decode(&FORMAT, &bytes).unwrap_err();
             assert_eq!(error.position, Position::Binary { offset: 56, record: 2 });
