@@ -9,9 +9,11 @@
 //! | enhanced packet | 6 | interface, time, packet, direction |
 //! | packet (obsolete) | 2 | the same |
 //! | simple packet | 3 | packet; interface 0, at the time of the packet before |
-//! | others | | passed over |
+//! | names, statistics, secrets | 4, 5, 10 | passed over |
+//! | others | | passed over and counted |
 //!
-//! Packets of other link types are passed over and counted. Interfaces of the same name are the same
+//! Packets of other link types are passed over and counted, and so are those that the recorder flags as wrong on the link, such as by
+//! their checksum (bits 16 to 31 of the flags): no receiver took them for a frame. Interfaces of the same name are the same
 //! interface, also in different sections; one without a name is called `can0`, `can1`, ... by its number,
 //! or `eth0`, `eth1`, ... if it is of Ethernet; packets that have the number of their interface are of `if7`.
 //!
@@ -20,7 +22,7 @@
 //! Written are little-endian blocks with times in nanoseconds, an interface description before the
 //! first packet of each interface.
 
-use super::link::{Found, Link, MORE_THAN_THERE_WAS, read_can};
+use super::link::{Found, Link, MORE_THAN_THERE_WAS, original_len, read_can};
 use super::order::Order;
 use super::{Format, Labels, USUAL};
 use crate::can_udp::CanUdpReader;
@@ -55,6 +57,8 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
+/// Blocks without packets and events: headers of sections, names, statistics, secrets.
+const SILENT: [u32; 4] = [SECTION_HEADER, 4, 5, 10];
 const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 
 /// Type and length.
@@ -74,6 +78,8 @@ const OPTION_IF_TSRESOL: u16 = 9;
 const OPTION_IF_TSOFFSET: u16 = 14;
 /// The same number in both packet blocks: bits 0 and 1 are the direction.
 const OPTION_FLAGS: u16 = 2;
+/// Errors of the link layer, such as a wrong checksum (bit 24) or symbol (31).
+const ERRORS: u32 = 0xFFFF_0000;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
@@ -118,6 +124,10 @@ impl Decoder for PcapngDecoder {
             return self.need_more(input, at_end);
         };
         let is_packet = matches!(block.kind, ENHANCED_PACKET | OBSOLETE_PACKET | SIMPLE_PACKET);
+        let is_known = SILENT.contains(&block.kind) || block.kind == INTERFACE_DESCRIPTION;
+        if !is_packet && !is_known {
+            self.other_packets += 1;
+        }
         if is_packet || block.kind == INTERFACE_DESCRIPTION {
             if is_packet && self.is_passed_over(block, input) {
                 self.other_packets += 1;
@@ -349,20 +359,26 @@ impl PcapngDecoder {
             return self.step((order, interface), self.latest_ns, None, frame, body);
         }
         let rest = body.get(PACKET_AT..).ok_or(SHORT_BLOCK)?;
+        let original_len = original_len(order.u32(body, 24), order.u32(body, 20));
         let captured_len = order.u32(body, 20) as usize;
         let options = rest.get(captured_len.next_multiple_of(4)..).ok_or(SHORT_BLOCK)?;
         let ticks = u64::from(order.u32(body, 12)) << 32 | u64::from(order.u32(body, 16));
         let time_ns = interface.time_ns(ticks).ok_or(BAD_TIME)?;
         let flags = option(order, options, OPTION_FLAGS)?.filter(|value| value.len() == 4);
-        let direction = match flags.map_or(0, |value| order.u32(value, 0) & 3) {
+        let flags = flags.map_or(0, |value| order.u32(value, 0));
+        let direction = match flags & 3 {
             INBOUND => Some(Direction::Received),
             OUTBOUND => Some(Direction::Transmitted),
             _ => None,
         };
-        let frame =
-            PacketSpan { start: PACKET_AT, len: captured_len, original_len: order.u32(body, 24) };
+        let frame = PacketSpan { start: PACKET_AT, len: captured_len, original_len };
         if captured_len > frame.original_len as usize {
             return Err(MORE_THAN_THERE_WAS);
+        }
+        if flags & ERRORS != 0 {
+            self.other_packets += 1;
+            self.latest_ns = time_ns;
+            return Ok(Step::Skip { consumed: body.len() + 4 });
         }
         let step = self.step((order, interface), time_ns, direction, frame, body)?;
         self.latest_ns = time_ns;

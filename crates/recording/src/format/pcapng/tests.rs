@@ -7,6 +7,7 @@ use crate::can_udp::tests::{can2udp, ethernet};
 use crate::format::tests::{Any, decode, decode_any};
 
 /// Builds files in either order, field by field.
+#[derive(Clone)]
 struct File {
     order: Order,
     bytes: Vec<u8>,
@@ -69,7 +70,7 @@ fn sections_interfaces_and_both_orders_are_read() {
         let mut file = File::new(order)
             .interface(Link::CAN_TYPE, 0, &[(OPTION_IF_NAME, b"body"), (OPTION_IF_TSRESOL, &[9])])
             .interface(Link::CAN_TYPE, 0, &[])
-            .block(5, b"statistics..") // an unknown block
+            .block(5, b"statistics..")
             .enhanced(1, 7, &PACKET, &[])
             .enhanced(0, 7, &PACKET, &[]);
         file.order = other;
@@ -195,6 +196,43 @@ fn packets_of_other_protocols_are_counted_whatever_their_size() {
 }
 
 #[test]
+fn blocks_of_other_kinds_and_packets_with_errors_are_counted() {
+    for order in [Order::Little, Order::Big] {
+        let flags = |bits: u32| {
+            let file = File { order, bytes: vec![] };
+            [&file.n16(OPTION_FLAGS)[..], &file.n16(4), &file.n32(bits)].concat()
+        };
+        let mut file = File::new(order)
+            .interface(Link::CAN_TYPE, 0, &[])
+            // Names, statistics and secrets, which are no events.
+            .block(4, &[0; 4])
+            .block(5, b"statistics..")
+            .block(10, &[0; 8]);
+        let count = |file: &File| {
+            let source = std::io::Cursor::new(file.bytes.clone());
+            let mut recording = crate::Recording::new("a", source, None).unwrap();
+            let frames = recording.by_ref().map(Result::unwrap).count();
+            (frames, recording.passed_over().other_packets)
+        };
+        assert_eq!(count(&file), (0, 0));
+        // Times of IRIG, a journal, custom blocks that may be copied or not, and one that nobody knows.
+        for (number, kind) in [7, 9, 0xBAD, 0x4000_0BAD, 0x8000_0001].into_iter().enumerate() {
+            file = file.block(kind, &[0; 8]);
+            assert_eq!(count(&file), (0, number as u64 + 1), "{kind}");
+        }
+        for bit in 16..32 {
+            let file = File::new(order)
+                .interface(Link::CAN_TYPE, 0, &[])
+                .interface(Link::ETHERNET_TYPE, 0, &[])
+                .enhanced(0, 1, &PACKET, &flags(1 << bit | INBOUND))
+                .enhanced(1, 1, &PACKET, &flags(1 << bit))
+                .enhanced(0, 2, &PACKET, &flags(INBOUND));
+            assert_eq!(count(&file), (1, 2), "{bit}");
+        }
+    }
+}
+
+#[test]
 fn an_end_inside_a_block_passed_over_is_reported_once() {
     let file = File::new(Order::Little).block(5, &[0; 40]);
     let mut decoder = FORMAT.decoder();
@@ -223,6 +261,9 @@ fn damage_says_where_and_why() {
     beyond.bytes[48 + 20] = 17;
     let mut more = can().enhanced(0, 0, &PACKET, &[]);
     more.bytes[48 + 24] = 15;
+    let mut unknown = more.clone();
+    unknown.bytes[48 + 24] = 0;
+    assert_eq!(times_and_names(&unknown), [(0, "can0".to_string())], "how long it was");
     // Of a block that is passed over, and of a section header.
     let mut unequal_other = file().block(5, &[0; 8]);
     unequal_other.bytes[28 + 16] ^= 4;
