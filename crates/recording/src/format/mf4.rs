@@ -12,7 +12,14 @@
 //! | SD, CG of variable length | `DataBytes` that are not in their record |
 //!
 //! A file that was not finished (`UnFinMF`) has no length in its last block and no counts of records; both are not needed. Times
-//! are counted from the start, and may be negative. Data groups are merged by time, and then records are put in order of time
+//! are counted from the start, and may be negative.
+//!
+//! The standard counts channels from 1, and so do loggers. python-can writes its own numbers, which begin with 0, and says nowhere that it
+//! did. Its files are known by what they are made of: the program is asammdf (`amdf` in the first block), and the file has exactly three
+//! groups, of data, error and remote frames, with asammdf's default comment (`Python`). There channel 0 is `can0`, as in the BLF and
+//! ASC files of python-can.
+//!
+//! Data groups are merged by time, and then records are put in order of time
 //! within [`WINDOW`] records, since loggers write what several buses receive in no strict order.
 
 mod block;
@@ -170,6 +177,8 @@ struct Mf4Decoder {
     cut: Option<u64>,
     /// A group whose data end before the file's count of its records, and how many frames less there are.
     fewer: Option<(u64, u64)>,
+    /// What is added to the numbers of channels so that they count from 1.
+    added_to_channels: u32,
     /// Counts of records are not to be trusted in a file that was not finished.
     is_unfinished: bool,
 }
@@ -241,6 +250,8 @@ impl Mf4Decoder {
         self.is_unfinished = is_unfinished;
         let header = blocks.block_of(64, b"HD")?;
         self.start_ns = Some(Little.u64(&blocks.data::<8>(&header)?, 0));
+        // Written by asammdf; of all groups in the file so many, and whether each may be of python-can.
+        let (mut count, mut is_python_can) = (0, id[16..].starts_with(b"amdf"));
         let mut at = header.link(0);
         while at != 0 {
             let block = blocks.block_of(at, b"DG")?;
@@ -258,7 +269,10 @@ impl Mf4Decoder {
                     return Err((at, Reason::Text(reason)));
                 }
                 let block = blocks.block_of(group_at, b"CG")?;
-                groups.push(Group::read(&mut blocks, group_at, &block)?);
+                let group = Group::read(&mut blocks, group_at, &block)?;
+                is_python_can &= group.may_be_of_python_can(count);
+                count += 1;
+                groups.push(group);
                 group_at = block.link(0);
             }
             if groups.iter().any(Group::is_can) {
@@ -280,6 +294,7 @@ impl Mf4Decoder {
                           damaged";
             return Err((64, Reason::Text(reason)));
         }
+        self.added_to_channels = u32::from(is_python_can && count == 3);
         self.at = 64;
         self.blocks = Some(blocks);
         Ok(())
@@ -387,7 +402,8 @@ impl Mf4Decoder {
                 group.unread = group.unread.saturating_sub(1);
                 let start_ns = self.start_ns.unwrap_or(0);
                 let time_ns = start_ns.checked_add_signed(group.since_ns(record));
-                let channel = self.channels.interface(group.channel(record));
+                let channel = group.channel(record).saturating_add(self.added_to_channels);
+                let channel = self.channels.interface(channel);
                 let head = time_ns.ok_or(Reason::Text(BAD_TIME)).and_then(|time_ns| {
                     Ok(Waiting {
                         time_ns,

@@ -143,6 +143,15 @@ impl Blocks {
         Ok(String::from_utf8_lossy(text).into_owned())
     }
 
+    /// The start of a comment, plain or within XML; empty if it is not readable, since no frame is in it.
+    pub(super) fn comment(&mut self, at: u64) -> Vec<u8> {
+        let block = Some(at).filter(|&at| at != 0).and_then(|at| self.block(at).ok());
+        let Some(block) = block.filter(|block| [*b"TX", *b"MD"].contains(&block.id)) else {
+            return Vec::new();
+        };
+        self.bytes(block.data_at, block.data_len.min(MAX_TEXT_LEN)).unwrap_or_default()
+    }
+
     /// Counts bytes of records, as they are in the file. Each block is in one list, once; so they are no more than the file has,
     /// unless lists run in circles.
     pub(super) fn spend(&mut self, at: u64, len: u64) -> Result<(), Fault> {

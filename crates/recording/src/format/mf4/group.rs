@@ -1,5 +1,7 @@
 //! Channel groups: what their records are, and the frame in one.
 
+use memchr::memmem;
+
 use super::block::{Block, Blocks, Fault};
 use super::field::Field;
 use crate::decode::Reason;
@@ -35,6 +37,8 @@ pub(super) struct Group {
     /// Its place in the file, by which channels of variable length name it.
     pub(super) at: u64,
     kind: Kind,
+    /// Whether its comment names the language that python-can is written in, as asammdf's default comment does.
+    is_of_python: bool,
     /// What a record begins with in data that several groups share.
     pub(super) record_id: u64,
     /// Without that.
@@ -84,6 +88,7 @@ impl Group {
             record_id: Little.u64(&head, 0),
             unread: Little.u64(&head, 8),
             has_values: Little.u16(&head, 16) & VARIABLE_LENGTH != 0,
+            is_of_python: memmem::find(&blocks.comment(block.link(5)), b"Python").is_some(),
             // Its bits of invalidation come behind the data.
             record_len: (Little.u32(&head, 24) as usize)
                 .saturating_add(Little.u32(&head, 28) as usize),
@@ -134,6 +139,12 @@ impl Group {
     /// The stream that the data of its frames are in, if they are not in its records.
     pub(super) fn values(&self) -> Option<u64> {
         self.data.elsewhere
+    }
+
+    /// Whether it may be the one of this number, from 0, in a file of python-can.
+    pub(super) fn may_be_of_python_can(&self, number: usize) -> bool {
+        const KINDS: [Kind; 3] = [Kind::Data, Kind::Error, Kind::Remote];
+        self.is_of_python && KINDS.get(number) == Some(&self.kind)
     }
 
     /// Whether its records are frames of CAN.
@@ -197,7 +208,7 @@ impl Group {
     }
 
     pub(super) fn direction(&self, record: &[u8]) -> Direction {
-        match self.kind != Kind::Error && self.direction.integer(record) == 1 {
+        match self.direction.integer(record) == 1 {
             true => Direction::Transmitted,
             false => Direction::Received,
         }

@@ -265,6 +265,57 @@ fn groups_share_data_and_are_merged() {
     assert_eq!(file.read(), Read { frames, messages: vec![] });
 }
 
+/// The numbers of channels are those of the standard, from 1, unless all of a file is as python-can leaves it.
+#[test]
+fn python_can_counts_channels_from_0() {
+    let channel: &[Channel] = &[("BusChannel", 0, 0, 0, 8, 8, 0, 0), ("Dir", 0, 0, 0, 9, 8, 0, 0)];
+    let identified: Vec<_> = [channel, &[("ID", 0, 0, 0, 10, 8, 0, 0)]].concat();
+    let data: Vec<_> = [
+        &identified[..],
+        &[("DataLength", 0, 0, 0, 11, 8, 0, 0), ("DataBytes", 0, 10, 0, 12, 8, 0, 0)],
+    ]
+    .concat();
+    let file = |program: &[u8], comment: &str, others: &[&str]| {
+        let mut file = File::new(b"MDF     ");
+        file.0[16..16 + program.len()].copy_from_slice(program);
+        let id = if comment.starts_with('<') { b"MD" } else { b"TX" };
+        let comment = file.block(id, &[], format!("{comment}\0").as_bytes());
+        // The last one is the first in the file.
+        let kinds = [&["CAN_DataFrame", "CAN_ErrorFrame", "CAN_RemoteFrame"], others].concat();
+        for (number, kind) in kinds.iter().enumerate().rev() {
+            let channels = match *kind {
+                "CAN_DataFrame" => &data,
+                "CAN_RemoteFrame" => &identified,
+                _ => channel,
+            };
+            let group = file.group(kind, 0, 13, channels, 0);
+            file.link(group, 5, comment);
+            let record = |time: u8, channel| [time, 0, 0, 0, 0, 0, 0, 0, channel, 1, 5, 0, 0];
+            let time = 2 * number as u8;
+            let data = file.block(b"DT", &[], &[record(time, 0), record(time + 1, 1)].concat());
+            file.data_group(group, 0, data);
+        }
+        file.read()
+    };
+    let frames = |names: [&str; 2]| {
+        let frames = ["005#", "20000080#0000000000000000", "005#R"];
+        let pairs = frames.iter().enumerate().flat_map(|(number, frame)| {
+            [0, 1].map(|place| format!("{} {} {frame} T", 2 * number + place, names[place]))
+        });
+        Read { frames: pairs.collect(), messages: vec![] }
+    };
+    for comment in ["Python", "<CGcomment><TX>Python</TX></CGcomment>"] {
+        assert_eq!(file(b"amdf8.8.", comment, &[]), frames(["can0", "can1"]), "{comment}");
+    }
+    for (program, comment, others) in [
+        (&b"CE"[..], "Python", &[][..]),
+        (b"amdf8.8.", "", &[]),
+        (b"amdf8.8.", "Python", &["LIN_Frame"]),
+    ] {
+        assert_eq!(file(program, comment, others), frames(["channel0", "can0"]));
+    }
+}
+
 /// A data frame whose bytes are elsewhere: time, identifier, data length, place.
 fn elsewhere(of: u64) -> [Channel; 4] {
     [
