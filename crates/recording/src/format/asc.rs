@@ -500,6 +500,8 @@ impl Encoder for AscEncoder {
         let digits = (32 - id.leading_zeros()).div_ceil(4).max(1) as usize;
         let blanks = 15_usize.saturating_sub(digits);
         let _ = match frame.kind() {
+            // Only a line of CANFD has a direction for it.
+            Kind::Error if direction == "Tx" => write!(out, "CANFD {channel:>3} Tx   ErrorFrame"),
             Kind::Error => write!(out, "{channel}  ErrorFrame"),
             Kind::Remote => {
                 write!(out, "{channel}  {id:X}{mark:<blanks$} {direction:<4} r {dlc:x}")
@@ -775,6 +777,7 @@ mod tests {
             (1_000_001_500, "can1", Some(Direction::Transmitted), "18EBFF00#R4"),
             (2_000_000_000, "body", None, "123##3AABB"),
             (2_000_001_000, "body", None, "20000088#"),
+            (2_000_002_000, "body", Some(Direction::Transmitted), "20000088#"),
         ] {
             let frame = frame.parse().unwrap();
             let time_ns = START_NS + time_ns;
@@ -792,6 +795,7 @@ Begin Triggerblock Sat Sep 30 15:06:13.191 2017
    1.000001500 2  18EBFF00x       Tx   r 4
    2.000000 CANFD   1 Rx   123                                              1 1 2  2 AA BB        0    0     7000
    2.000001 1  ErrorFrame
+   2.000002 CANFD   1 Tx   ErrorFrame
 End TriggerBlock
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);

@@ -317,9 +317,17 @@ impl Encoder for TrcEncoder {
             false => write!(out, "{count:>7} {millis:>9}.{nanos:06} "),
         };
         let frame = &record.frame;
+        let (direction, is_received) = match record.direction {
+            Some(Direction::Transmitted) => ("Tx", 0),
+            _ => ("Rx", 1),
+        };
         if frame.kind() == Kind::Error {
-            // Another error than bit, form and stuff, of a received frame, at no place; both counters 0.
-            let _ = writeln!(out, "ER {channel:>2} {:>8} Rx -  5    08 01 00 00 00", "-");
+            // Another error than bit, form and stuff, of a frame received or not, at no place; both counters 0.
+            let _ = writeln!(
+                out,
+                "ER {channel:>2} {:>8} {direction} -  5    08 {is_received:02} 00 00 00",
+                "-"
+            );
             return Ok(());
         }
         let kind = match (frame.kind(), frame.fd_flags() & BRS != 0, frame.fd_flags() & ESI != 0) {
@@ -329,10 +337,6 @@ impl Encoder for TrcEncoder {
             (Kind::Fd, false, true) => "BI",
             (Kind::Remote, ..) => "RR",
             _ => "DT",
-        };
-        let direction = match record.direction {
-            Some(Direction::Transmitted) => "Tx",
-            _ => "Rx",
         };
         let width = if frame.is_extended() { 8 } else { 4 };
         let id = frame.can_id() & EFF_MASK;
@@ -543,6 +547,7 @@ mod tests {
             (1_000_001_500, "can1", Some(Direction::Transmitted), "18EBFF00#R4"),
             (2_000_000_000, "body", None, "123##30102030405060708090A0B0C"),
             (2_000_001_000, "body", None, "20000088#"),
+            (2_000_002_000, "body", Some(Direction::Transmitted), "20000088#"),
         ] {
             let frame = frame.parse().unwrap();
             let time_ns = START_NS + time_ns;
@@ -559,6 +564,7 @@ mod tests {
       2       999.001500 RR  2 18EBFF00 Tx -  4
       3      1999.000 FE  1     0123 Rx -  9    01 02 03 04 05 06 07 08 09 0A 0B 0C
       4      1999.001 ER  1        - Rx -  5    08 01 00 00 00
+      5      1999.002 ER  1        - Tx -  5    08 00 00 00 00
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
