@@ -82,7 +82,7 @@ def by_python_can(path):
     options = {"relative_timestamp": False} if path.endswith(".asc") else {}
     with can.LogReader(path, **options) as reader:
         for it in reader:
-            # Of MF4 python-can keeps the number: its own writer counts from 0, a recorder from 1.
+            # Of MF4 python-can keeps the number: its own writer counts from 0, a recorder from 1. candor tells the two apart.
             first = 1 if path.endswith((".trc", MF4)) else 0
             channel = it.channel if isinstance(it.channel, str) else f"can{it.channel - first}"
             micros = round(it.timestamp * 1e6)
