@@ -26,13 +26,13 @@
 
 use std::io::Write as _;
 
-use memchr::memmem;
+use memchr::{memchr_iter, memmem};
 
 use super::channels::Numbers;
 use super::start::{DateTime, Start};
 use super::text::{
     BAD_DIRECTION, BEHIND, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Word, Words, at_most,
-    digits, direction, ends_in_one_digit, number,
+    digits, direction, ends_in_one_digit, is_blank, number,
 };
 use super::{Format, USUAL, classical, error_report};
 use crate::decode::Reason;
@@ -359,14 +359,11 @@ fn error_frame(
 /// What may stand behind a frame (`Length = 273910 BitCount = 141`, counters, names of errors) has no decimals, unlike the time that
 /// every event begins with: where one is, the line break before it is lost.
 fn check_end(words: &Words<'_>) -> Result<(), LineError> {
-    let mut words = Words { line: words.line, at: words.at };
-    loop {
-        let (word, at) = words.next();
-        let is_time = word.windows(2).any(|two| two[0] == b'.' && two[1].is_ascii_digit());
-        if word.is_empty() || is_time {
-            return if is_time { Err((at, Reason::Text(BEHIND))) } else { Ok(()) };
-        }
-    }
+    let rest = words.line.get(words.at..).unwrap_or_default();
+    let is_time = |&at: &usize| rest.get(at + 1).is_some_and(u8::is_ascii_digit);
+    let Some(point) = memchr_iter(b'.', rest).find(is_time) else { return Ok(()) };
+    let word = rest[..point].iter().rposition(|&byte| is_blank(byte)).map_or(0, |at| at + 1);
+    Err((words.at + word, Reason::Text(BEHIND)))
 }
 
 /// Seconds with decimals, as nanoseconds; what is below them is dropped.

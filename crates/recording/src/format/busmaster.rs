@@ -97,7 +97,13 @@ impl Layout for Busmaster {
         let can_id = identifier(without_0x(id), self.is_decimal)? | flags;
         let len = length(words.next(), 8)?;
         let mut data = [0; 8];
-        if !is_remote {
+        if is_remote {
+            // BUSMASTER writes the data of every frame; those of a request say nothing.
+            let mut rest = Words { line, at: words.at };
+            while words.at < line.len() && self.is_byte(rest.next().0) {
+                words.at = rest.at;
+            }
+        } else {
             data_bytes(&mut data[..len], self.is_decimal, || without_0x(words.next()))?;
         }
         words.end()?;
@@ -115,6 +121,10 @@ impl Layout for Busmaster {
 }
 
 impl Busmaster {
+    fn is_byte(&self, word: &[u8]) -> bool {
+        number(word, self.is_decimal).is_some_and(|value| value <= 0xFF && word.len() <= 3)
+    }
+
     fn parse_header(&mut self, line: &[u8], log: &mut Log) {
         match line {
             b"***HEX***" => self.is_decimal = false,
@@ -207,6 +217,7 @@ mod tests {
             ("22:20:14:992 Rx 2 0x023 x 0\r", "can1", Received, "00000023#"),
             ("22:20:14:992 Rx 1 0x023 xr 4", "can0", Received, "00000023#R4"),
             ("22:20:14:992 Rx 1 0x023 sr 0", "can0", Received, "023#R"),
+            ("22:20:14:992 Rx 1 0x023 sr 2 00 00 ", "can0", Received, "023#R2"),
         ] {
             let text = format!("{HEADER}{line}\n");
             let time_ns = (DAY_MS + 80_414_992) * 1_000_000;
@@ -268,7 +279,7 @@ mod tests {
             ("22:20:14:992 Rx 1 1 s 9", "5:23: this is not the length"),
             ("22:20:14:992 Rx 1 1 s 2 00 ", "5:28: the frame has fewer data bytes"),
             ("22:20:14:992 Rx 1 1 s 1 00 22:20:14:993 Rx 1 2 s 0", "5:28: the line goes on"),
-            ("22:20:14:992 Rx 1 1 xr 4 5", "5:26: the line goes on"),
+            ("22:20:14:992 Rx 1 1 xr 1 05 22:20:14:993 Rx 1 2 s 0", "5:29: the line goes on"),
             ("***DEC***22:20:14:992 Rx 1 1 s 0", "5:10: the line goes on"),
             ("***DEC******RELATIVE MODE***", "5:10: the line goes on"),
         ] {
