@@ -462,10 +462,6 @@ mod tests {
                 && error.kind() == candor_wire::can::Kind::Error
             {
                 *error = error_report().unwrap();
-                if format.name == "blf" {
-                    // Its objects for error frames have none.
-                    *direction = Some(Direction::Received);
-                }
             }
         }
         kept

@@ -3,10 +3,13 @@
 //! | type | object | layout of its body |
 //! |--:|---|---|
 //! | 1, 86 | frame | channel u16, flags u8 (1 transmitted, 0x80 remote), DLC u8, identifier u32 (bit 31: extended), 8 data |
-//! | 2, 73 | error frame | channel u16 |
+//! | 2 | error frame | channel u16 |
+//! | 73 | error frame | channel u16, what is valid u32 at 4 (2: what the controller says), direction in bits 12 and 13 of the u16 at 20 |
 //! | 100 | CAN FD frame | as 1; flags of CAN FD u8 at 13 (1 EDL, 2 BRS, 4 ESI), bytes of data u8 at 14, data at 20 |
 //! | 101 | CAN FD frame | channel u8, DLC u8, bytes of data u8; identifier u32 at 4, flags u32 at 12 (0x10 remote, 0x1000 EDL, 0x2000 BRS, 0x4000 ESI), direction u8 at 34, where other data begin u8 at 35, data at 40 |
-//! | 104 | error frame of CAN FD | channel u8 |
+//! | 104 | error frame of CAN FD | channel u8, what is valid u16 at 4, direction in bits 12 and 13 of the u16 at 6 |
+//!
+//! The direction of an error frame is 0 or 2 if it was received, without and with an acknowledgement, and 1 or 3 if it was transmitted.
 //!
 //! The header of an object has flags u32 at 16 (1: times in 10 microseconds, else nanoseconds), and the time since the
 //! start u64 at 24. Data that are not there are zero, as CANoe reads them.
@@ -48,6 +51,9 @@ pub(super) const TIMED_HEADER_LEN: usize = 32;
 const TEN_MICROS: u32 = 1;
 pub(super) const NANOS: u32 = 2;
 pub(super) const EXTENDED: u32 = 1 << 31;
+/// The flags of an error frame that say whether those of the controller count, and that it was transmitted.
+pub(super) const CONTROLLER_SAYS: u16 = 2;
+pub(super) const TRANSMITTED_ERROR: u16 = 1 << 12;
 
 /// The beginning of an object.
 #[derive(Clone, Copy)]
@@ -175,7 +181,8 @@ impl Object {
             MESSAGE | MESSAGE2 => message(body),
             FD_MESSAGE => fd_message(body),
             FD_MESSAGE_64 => fd_message_64(body, self.header_len),
-            FD_ERROR_64 => (u16::from(body[0]), Direction::Received, error_report()),
+            FD_ERROR_64 => (u16::from(body[0]), error_direction(body, 6), error_report()),
+            ERROR_EXT => (Order::Little.u16(body, 0), error_direction(body, 20), error_report()),
             _ => (Order::Little.u16(body, 0), Direction::Received, error_report()),
         };
         let frame = frame.map_err(Reason::Frame)?;
@@ -192,6 +199,12 @@ const fn can_id(id: u32, is_remote: bool) -> u32 {
 
 const fn direction(is_transmitted: bool) -> Direction {
     if is_transmitted { Direction::Transmitted } else { Direction::Received }
+}
+
+/// The direction of an error frame, whose flags are at `at`; received, if the controller does not say.
+fn error_direction(body: &[u8], at: usize) -> Direction {
+    let is_known = Order::Little.u16(body, 4) & CONTROLLER_SAYS != 0;
+    direction(is_known && Order::Little.u16(body, at) & TRANSMITTED_ERROR != 0)
 }
 
 type Message = (u16, Direction, Result<Frame, FrameError>);

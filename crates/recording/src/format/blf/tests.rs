@@ -147,6 +147,12 @@ fn every_type_of_frame_is_read() {
         body
     };
     let error = "20000080#0000000000000000";
+    let error_ext = |valid: u8, flags: u16| {
+        let mut body = vec![0; 32];
+        (body[0], body[4]) = (2, valid);
+        body[20..22].copy_from_slice(&flags.to_le_bytes());
+        body
+    };
     for (kind, body, name, direction, expected) in [
         (1, classical(1, 0, 2, 0x123), "can0", Received, "123#0102"),
         (86, classical(2, 1, 8, extended), "can1", Transmitted, "01234567#0102030405060708"),
@@ -164,7 +170,13 @@ fn every_type_of_frame_is_read() {
         (101, fd_64(0x0010, 4, 0, 0, 0), "can2", Transmitted, "123#R4"),
         (2, vec![1, 0, 0, 0], "can0", Received, error),
         (73, vec![2, 0, 0, 0], "can1", Received, error),
+        (73, error_ext(2, 2 << 12), "can1", Received, error),
+        (73, error_ext(2, 1 << 12), "can1", Transmitted, error),
+        (73, error_ext(2, 3 << 12), "can1", Transmitted, error),
+        (73, error_ext(0xD, 3 << 12), "can1", Received, error),
         (104, vec![3, 9, 0, 0], "can2", Received, error),
+        (104, vec![3, 9, 0, 0, 2, 0, 0, 0x30], "can2", Transmitted, error),
+        (104, vec![3, 9, 0, 0, 1, 0, 0, 0x30], "can2", Received, error),
     ] {
         for method in [STORED, ZLIB] {
             let bytes = file(START, &[container(method, &object(kind, 1_000, &body))]);

@@ -4,7 +4,10 @@ use candor_wire::can::frame::{BRS, EFF_MASK, ESI};
 use candor_wire::can::{Frame, Kind};
 use flate2::{Compress, Compression, FlushCompress};
 
-use super::object::{ERROR_EXT, EXTENDED, FD_MESSAGE, MESSAGE, NANOS, TIMED_HEADER_LEN};
+use super::object::{
+    CONTROLLER_SAYS, ERROR_EXT, EXTENDED, FD_MESSAGE, MESSAGE, NANOS, TIMED_HEADER_LEN,
+    TRANSMITTED_ERROR,
+};
 use super::{
     CONTAINER, CONTAINER_HEADER_LEN, FILE_SIGNATURE, OBJECT_HEADER_LEN, OBJECT_SIGNATURE, ZLIB,
 };
@@ -124,6 +127,12 @@ fn body(frame: &Frame, channel: u16, direction: Option<Direction>) -> (u32, [u8;
     let id = frame.can_id() & EFF_MASK | if frame.is_extended() { EXTENDED } else { 0 };
     body[..2].copy_from_slice(&channel.to_le_bytes());
     if frame.kind() == Kind::Error {
+        if is_transmitted {
+            // Another error than bit, form and stuff (3) of a sender that was acknowledged (3).
+            body[4..6].copy_from_slice(&CONTROLLER_SAYS.to_le_bytes());
+            body[8] = (3 << 6) | 3;
+            body[20..22].copy_from_slice(&((TRANSMITTED_ERROR * 3) | (3 << 6)).to_le_bytes());
+        }
         return (ERROR_EXT, body, 32);
     }
     body[2] = flags;
