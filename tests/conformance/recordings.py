@@ -165,6 +165,13 @@ class Comparison:
                     print(f"DIFFERENT: {title}: a frame is earlier than the one before")
                     self.disagreements += 1
 
+        for file in mf4:
+            # Interfaces are compared: both formats have numbers.
+            found = subprocess.run([self.candor, "log", "diff", stored, file], capture_output=True, text=True)
+            same = None if found.returncode == 0 else found.stdout + found.stderr
+            print(f"DIFFERENT: {Path(file).name} and stored.blf: {same}" if same else f"agreed: {Path(file).name} is stored.blf")
+            self.disagreements += bool(same)
+
     def logs(self):
         for name in LOGS:
             source = str(DATA / name)
