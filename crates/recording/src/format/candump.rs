@@ -350,6 +350,10 @@ mod tests {
             ("(1.0) can0 00123#80:00:00000000#AABB", "1:12: CAN XL frames are not supported"),
             ("(1.0) can0 123#11 22", "1:19: only `R` or `T` may follow"),
             ("(1.0) can0 123#11 R x", "1:21: only `R` or `T` may follow"),
+            (
+                "DROPCOUNT: dropped 5 CAN frames on 'can0' socket (total drops 5)(1.0) can0 123#11",
+                "1:65: the line goes on",
+            ),
             ("(1.0) \u{1F697}\u{FFFD}#11 123#1", "1:23: a data byte"),
         ] {
             let error = decode(&FORMAT, line.as_bytes()).unwrap_err();
