@@ -753,7 +753,7 @@ fn recordings_can_be_split_and_bounded() {
     assert_eq!(scene.frames("b.log").len(), 10);
 
     for (arguments, reason) in [
-        ("file:in.log -o c.txt", "c.txt: unknown file extension"),
+        ("file:in.log -o c.txt", "c.txt: the format candump-console is read, but not written"),
         (
             "a=file:in.log b=file:in.log -o c.pcap",
             "c.pcap: a pcap capture holds only one interface",

@@ -228,7 +228,7 @@ fn what_run_refuses_on_any_machine_check_refuses_too() {
             "[[rule]]\nfrom = \"b\"\nto = \"a\"\n",
             "read or written, not both",
         ),
-        ("file:a.log", "file:b.txt", "", "unknown file extension"),
+        ("file:a.log", "file:b.xyz", "", "unknown file extension"),
         ("sim:check-a?queue=0", "sim:check-b", "", "`queue=0` is not a queue length"),
         ("sim:check-a?speed=1", "sim:check-b", "", "has no option `speed`"),
         ("sim:check-a", "can2udp:host:port", "", "`host:port` is not a valid address"),

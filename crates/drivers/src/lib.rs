@@ -183,7 +183,7 @@ mod tests {
             assert_eq!(open(&address, Wanted::BOTH).err(), Some(error), "{name}");
         }
         for (name, reported) in [
-            ("file:drive.txt", "unknown file extension"),
+            ("file:drive.xyz", "unknown file extension"),
             ("file:drive.log?replace=yes", "`replace=yes` is not a valid value"),
         ] {
             let error = check(&name.parse().unwrap(), Wanted::TRANSMITTER).unwrap_err();

@@ -110,6 +110,9 @@ mod tests {
         assert!(error.starts_with("no-such-folder/a.log: cannot be read: "), "{error}");
         let error = create(missing, None, Existing::Keep).err().unwrap().to_string();
         assert!(error.starts_with("no-such-folder/a.log: cannot be written: "), "{error}");
+        let read_only = create(Path::new("a.mf4"), None, Existing::Keep).err().unwrap().to_string();
+        let expected = "a.mf4: the format mf4 is read, but not written; use one of log, ";
+        assert!(read_only.starts_with(expected), "{read_only}");
         assert_eq!(
             create(Path::new("a.xyz"), None, Existing::Keep).err().unwrap().to_string(),
             "a.xyz: unknown file extension; use one of log, pcap, pcapng, asc, blf, trc (with .gz or .zst behind it, to compress it), or name the format"

@@ -130,22 +130,30 @@ impl fmt::Display for RecordingError {
             Problem::UnknownContent => {
                 write!(
                     f,
-                    "{name}: not a recording in one of the formats {}; convert other formats with \
-                     python-can: `python3 -m can.logconvert IN OUT.log`",
+                    "{name}: not a recording in one of the formats {}",
                     list(FORMATS.iter().map(|format| format.name))
                 )
             }
-            Problem::OnlyByName(format, DecodeError { position, reason, .. }) => write!(
-                f,
-                "{name}: not a recording: its name is one of {}, but no line at its beginning is a frame; the first, {position}: \
-                 {reason}; convert other formats with python-can: `python3 -m can.logconvert IN OUT.log`",
-                format.name
-            ),
-            Problem::UnknownEnding => write!(
-                f,
-                "{name}: unknown file extension; use one of {} (with .gz or .zst behind it, to compress it), or name the format",
-                list(Format::written().map(|format| format.endings[0]))
-            ),
+            Problem::OnlyByName(format, DecodeError { position, reason, .. }) => {
+                let names = list(Format::all_by_file_name(name).map(|it| it.name));
+                write!(
+                    f,
+                    "{name}: not a recording: its name is one of {names}, but no line at its beginning is a frame; as {}, \
+                     {position}: {reason}",
+                    format.name
+                )
+            }
+            Problem::UnknownEnding => {
+                let what = match Format::by_file_name(name) {
+                    Some(format) => format!("the format {} is read, but not written", format.name),
+                    None => "unknown file extension".to_owned(),
+                };
+                let endings = list(Format::written().map(|format| format.endings[0]));
+                write!(
+                    f,
+                    "{name}: {what}; use one of {endings} (with .gz or .zst behind it, to compress it), or name the format"
+                )
+            }
             Problem::NotGrowing(what) => write!(
                 f,
                 "{name}: {what} is compressed piece by piece, so the last piece would be lost if recording ended early; record \

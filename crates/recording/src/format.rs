@@ -163,7 +163,12 @@ impl Format {
     /// The first format with the ending of this file name, in any case and before that of a [`Compression`].
     #[must_use]
     pub fn by_file_name(file_name: &str) -> Option<&'static Self> {
-        FORMATS.iter().copied().find(|format| format.has_ending_of(file_name))
+        Self::all_by_file_name(file_name).next()
+    }
+
+    /// All of them.
+    pub(crate) fn all_by_file_name(file_name: &str) -> impl Iterator<Item = &'static Self> {
+        FORMATS.iter().copied().filter(move |format| format.has_ending_of(file_name))
     }
 
     /// As [`Format::by_file_name`], of those that are written.

@@ -592,9 +592,13 @@ mod tests {
         let error = Recording::new("notes.log", notes, None).err().unwrap();
         assert_eq!(
             error.to_string(),
-            "notes.log: not a recording: its name is one of candump, but no line at its beginning is a frame; the first, 1:1: \
-             not a line of a candump log; expected time, interface and frame, for example `(1436509052.249713) can0 123#DEADBEEF`; \
-             convert other formats with python-can: `python3 -m can.logconvert IN OUT.log`"
+            "notes.log: not a recording: its name is one of candump, busmaster, microchip, but no line at its beginning is a frame; as candump, \
+             1:1: not a line of a candump log; expected time, interface and frame, for example `(1436509052.249713) can0 123#DEADBEEF`"
+        );
+        let numbers = Recording::new("a.csv", numbers, None).err().unwrap().to_string();
+        assert!(
+            numbers.contains("its name is one of gvret, python-can-csv, but no line"),
+            "{numbers}"
         );
         // Who names the format is believed; and so is a frame behind lines that a recorder has cut or written by itself.
         let named = Recording::new("notes.txt", notes, Some(FORMATS[0]));
@@ -931,7 +935,7 @@ mod tests {
         assert_eq!(format("a.log", b"").unwrap(), "candump");
         assert_eq!(
             format("a.xyz", b"?").unwrap_err().to_string(),
-            "a.xyz: not a recording in one of the formats candump, pcap, pcapng, asc, blf, trc, gvret, busmaster, microchip, carbusanalyzer, python-can-csv, candump-console, mf4; convert other formats with python-can: `python3 -m can.logconvert IN OUT.log`"
+            "a.xyz: not a recording in one of the formats candump, pcap, pcapng, asc, blf, trc, gvret, busmaster, microchip, carbusanalyzer, python-can-csv, candump-console, mf4"
         );
     }
 }

@@ -46,17 +46,8 @@ impl LogFile {
         overwriting: Overwriting,
     ) -> Result<Self, String> {
         let name = path.display().to_string();
-        let Some(format) = Format::written_by_file_name(&name) else {
-            let endings: Vec<_> = Format::written()
-                .flat_map(|format| format.endings)
-                .map(|ending| format!(".{ending}"))
-                .collect();
-            return Err(format!(
-                "{name}: unknown file extension; the formats are {}",
-                endings.join(", ")
-            ));
-        };
-        candor_recording::growing_format_of_name(&name).map_err(|error| error.to_string())?;
+        let format = candor_recording::growing_format_of_name(&name);
+        let format = format.map_err(|error| error.to_string())?;
         if ports > 1 && format.labels == Labels::None {
             return Err(format!(
                 "{name}: a {} holds only one interface; use .log or .pcapng for several ports",

@@ -235,7 +235,7 @@ mod tests {
         let error = |name: &str, ports| {
             LogFile::create(Path::new(name), ports, false, Overwriting::default()).err().unwrap()
         };
-        assert!(error("drive.txt", 1).starts_with("drive.txt: unknown file extension"));
+        assert!(error("drive.xyz", 1).starts_with("drive.xyz: unknown file extension"));
         assert!(error("drive.pcap", 2).contains("use .log or .pcapng for several ports"));
     }
 }

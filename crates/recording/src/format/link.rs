@@ -18,8 +18,8 @@ use super::order::Order;
 use crate::decode::Reason;
 use crate::record::Direction;
 
-/// A packet of which more is there than there was: one of its two lengths is wrong. Readers differ: libpcap believes the first one,
-/// Wireshark refuses such a block of pcapng. A length of 0 is none: some recorders leave it so, and all was captured that there was.
+/// A packet of which more is there than there was: one of its two lengths is wrong. Wireshark refuses such a block of
+/// pcapng. A length of 0 is none: some recorders leave it so, and all was captured that there was.
 pub(super) const MORE_THAN_THERE_WAS: Reason =
     Reason::Text("more bytes of the packet are there than it had; the capture is damaged there");
 
