@@ -41,6 +41,7 @@ mod vm;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use candor_linux::unfinished::{self, Unfinished};
 use candor_output::{messages, say};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -141,9 +142,11 @@ fn command() -> clap::Command {
 static ALLOCATOR: candor_linux::limits::Allocator = candor_linux::limits::Allocator;
 
 fn main() -> ExitCode {
-    if let Err(error) = candor_linux::limits::live_with() {
+    let prepared = candor_linux::limits::live_with().and_then(|()| unfinished::remove_at_signals());
+    if let Err(error) = prepared {
         return exit_code(Err(error.to_string()));
     }
+    candor_output::guard_with(|path| Box::new(Unfinished::new(path)));
     let color = Color::of_arguments(std::env::args_os());
     let matches = command().color(color.for_help()).get_matches();
     if let Some(topic) = help::asked(&matches) {

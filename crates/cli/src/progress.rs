@@ -12,7 +12,7 @@ use candor_diagnostics::counted;
 use candor_lab::experiment::Testbed;
 use candor_lab::run::{Ended, Progress};
 use candor_lab::{Error, Experiment};
-use candor_linux::clock;
+use candor_linux::{clock, unfinished};
 use candor_output::say;
 use candor_time::{Instant, Monotonic, Nanos};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -27,6 +27,7 @@ pub(crate) fn catch_interrupt() {
     // Where no handler can be set, Ctrl-C simply ends the program.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            unfinished::remove();
             std::process::exit(130);
         }
         // In a thread of its own: a second Ctrl-C must end the program also when nobody reads this.

@@ -1,7 +1,5 @@
 //! [`Capture`]: the frames of a simulated network of time-triggered Ethernet, as a capture file.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use candor_recording::{
     AnyRecord, Direction, InterfaceIndex, Packet, Record, RecordingError, Writer,
 };
@@ -25,29 +23,22 @@ pub struct Capture<'a> {
 }
 
 impl Capture<'_> {
-    /// Simulates the network, and writes frames as they go over links: how many, or nothing if it was stopped.
+    /// Simulates the network, and writes frames as they go over links: how many.
     ///
     /// # Errors
     /// A frame cannot be written.
-    pub fn write(
-        &self,
-        writer: &mut Writer,
-        stop: &AtomicBool,
-    ) -> Result<Option<u64>, RecordingError> {
+    pub fn write(&self, writer: &mut Writer) -> Result<u64, RecordingError> {
         let mut world = World::new(self.network.clone(), self.seed);
         let mut links = Links { capture: self, writer, frames: 0, failure: None };
         // Time-triggered frames begin with the second cycle.
         for cycle in 1..=self.cycles + 1 {
             let end_ns = self.network.cycle.as_nanos().saturating_mul(cycle);
             world.run_until(Time::from_nanos(end_ns), &mut links);
-            if stop.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
             if let Some(error) = links.failure {
                 return Err(error);
             }
         }
-        Ok(Some(links.frames))
+        Ok(links.frames)
     }
 }
 

@@ -19,6 +19,7 @@
 //! | [`capability`], [`probe`] | what this process may do |
 //! | [`notify`] | telling the service manager how it goes |
 //! | [`signal`] | signals that are read like a file |
+//! | [`unfinished`] | files that are removed before a signal ends the process |
 //! | [`watch`] | noticing that a file was saved |
 //! | [`lock`], [`folder`], [`runtime`] | a lock between processes; folders that no other user can change; where locks and sockets are |
 //! | [`peer`] | who is at the other end of a Unix socket |
@@ -69,6 +70,7 @@ pub mod state;
 pub mod tcp;
 pub mod timer;
 pub mod udp;
+pub mod unfinished;
 pub mod wake;
 pub mod watch;
 

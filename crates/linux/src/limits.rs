@@ -6,7 +6,7 @@ use std::cell::Cell;
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
 use rustix::process::{Resource, getrlimit};
 
-use crate::Error;
+use crate::{Error, unfinished};
 
 /// Lets the process live with its limits. To be called first of all.
 ///
@@ -95,6 +95,7 @@ fn explain_exhaustion() -> Result<(), Error> {
             // It aborts for another reason: the default is back, and the signal comes again.
             return;
         }
+        unfinished::remove();
         let words = b"candor: the process gets no more memory; raise its limit (`ulimit -v`), or give it less to do\n";
         // SAFETY: both functions may be called in a handler (`signal-safety(7)`), and the bytes are there.
         unsafe {

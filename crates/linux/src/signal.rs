@@ -32,7 +32,7 @@ impl Signal {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Hangup, Self::Interrupt, Self::Terminate];
 
-    const fn raw(self) -> RawSignal {
+    pub(crate) const fn raw(self) -> RawSignal {
         match self {
             Self::Hangup => RawSignal::SIGHUP,
             Self::Interrupt => RawSignal::SIGINT,

@@ -2,9 +2,10 @@
 //! [`messages`] to people.
 //!
 //! The new contents grow in a file beside the target, whose name starts with a dot and ends in `.part`,
-//! and take its place in one step. An error leaves the target as it was. A program that is killed may
-//! leave the `.part` behind: nothing reads such files, a later run takes another name, and they may be
-//! deleted at any time.
+//! and take its place in one step. An error leaves the target as it was. What removes the `.part` when a
+//! signal ends the program is the program's to say ([`guard_with`]). One that is killed (SIGKILL), and one
+//! whose machine stops, leaves it behind: nothing reads such files, a later run takes another name, and
+//! they may be deleted at any time.
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {
@@ -17,10 +18,10 @@
 
 pub mod messages;
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use tempfile::NamedTempFile;
 
@@ -31,6 +32,16 @@ pub enum Existing {
     Keep,
     /// The output replaces it.
     Replace,
+}
+
+/// As long as it lives, a file that grows is removed when a signal ends the program.
+pub type Guard = Box<dyn Send + Sync>;
+
+static GUARD: OnceLock<fn(&Path) -> Guard> = OnceLock::new();
+
+/// From now on `guard` is asked for a guard of each file, right before that is made. Only the first one counts.
+pub fn guard_with(guard: fn(&Path) -> Guard) {
+    let _ = GUARD.set(guard);
 }
 
 /// Puts `bytes` in place of the file at `path`, as a whole or not at all.
@@ -51,7 +62,7 @@ enum Out {
     /// Written directly: standard output, a named pipe, a device.
     Stream(Box<dyn Write + Send>),
     /// Renamed at the end.
-    File { grows: NamedTempFile, path: PathBuf, existing: Existing },
+    File { grows: NamedTempFile, path: PathBuf, existing: Existing, guard: Option<Guard> },
 }
 
 impl Target {
@@ -90,11 +101,11 @@ impl Target {
             return Err(io::Error::new(ErrorKind::AlreadyExists, "the file already exists"));
         }
         let path = if metadata.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
-        let grows = create_beside(&path)?;
+        let (grows, guard) = create_beside(&path)?;
         if let Some(metadata) = metadata {
             grows.as_file().set_permissions(metadata.permissions())?;
         }
-        Ok(Self(Out::File { grows, path, existing }))
+        Ok(Self(Out::File { grows, path, existing, guard }))
     }
 
     /// Where the file grows until it is put in its place.
@@ -135,9 +146,9 @@ impl Target {
     /// under the name and may not be replaced is [`ErrorKind::AlreadyExists`]; the output is kept in
     /// the temporary file, which the error names.
     pub fn finish(self) -> io::Result<()> {
-        let (grows, path, existing) = match self.0 {
+        let (grows, path, existing, _guard) = match self.0 {
             Out::Stream(mut stream) => return stream.flush(),
-            Out::File { grows, path, existing } => (grows, path, existing),
+            Out::File { grows, path, existing, guard } => (grows, path, existing, guard),
         };
         let refused = match existing {
             Existing::Replace => grows.persist(path).err(),
@@ -169,8 +180,8 @@ impl Write for Target {
     }
 }
 
-/// Creates a new file in the folder of `path`, with the permissions that new files have here.
-fn create_beside(path: &Path) -> io::Result<NamedTempFile> {
+/// Creates a new file in the folder of `path`, with the permissions that new files have here, and its guard.
+fn create_beside(path: &Path) -> io::Result<(NamedTempFile, Option<Guard>)> {
     let Some(name) = path.file_name() else {
         return Err(io::Error::new(ErrorKind::InvalidInput, "the path has no file name"));
     };
@@ -181,15 +192,20 @@ fn create_beside(path: &Path) -> io::Result<NamedTempFile> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    tempfile::Builder::new()
-        .prefix(&prefix)
-        .suffix(".part")
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)
+    let mut guard = None;
+    // Guarded first: a signal may come as soon as it is there.
+    let create = |path: &Path| {
+        guard = GUARD.get().map(|guard| guard(path));
+        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    };
+    let grows = tempfile::Builder::new().prefix(&prefix).suffix(".part").make_in(folder, create)?;
+    Ok((grows, guard))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn names(folder: &Path) -> Vec<String> {

@@ -5,19 +5,21 @@ use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 
 use candor_bus::capture::{Capture, Captured, Next, Totals};
 use candor_bus::named::NamedPort;
 use candor_bus::outlet::Stop;
 use candor_bus::words::View;
 use candor_diagnostics::Findings;
-use candor_linux::clock;
-use candor_output::say;
+use candor_linux::{clock, unfinished};
+use candor_output::{messages, say};
 use candor_port::{Medium, Wanted};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Frame;
 
+use crate::LAST_MESSAGES;
 use crate::color;
 use crate::file_kind::FileKind;
 use crate::output::unwritable;
@@ -29,11 +31,21 @@ static STOP: Stop = Stop::new(false);
 const ATTENTION: Nanos = Nanos::from_millis(50);
 
 /// Makes the first Ctrl-C, SIGTERM or SIGHUP end the command in order; a second one ends the
-/// program.
+/// program. What was received cannot be received again: unfinished files stay then, and are named.
 pub(crate) fn catch_signals() -> &'static Stop {
     // Where no handler can be set, a signal simply ends the program.
     let _ = ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {
+            let (done, told) = mpsc::channel();
+            std::thread::spawn(move || {
+                for path in unfinished::keep() {
+                    say!("{}: stopped at once; this is what was written so far", path.display());
+                }
+                messages::finish(LAST_MESSAGES);
+                done.send(())
+            });
+            // Nobody has to read it.
+            let _ = told.recv_timeout(LAST_MESSAGES);
             std::process::exit(130);
         }
     });

@@ -11,7 +11,6 @@ use clap::Args;
 
 use super::live;
 use crate::Answer;
-use crate::bus::live::catch_signals;
 use crate::overwrite::{Overwriting, refusal};
 
 #[derive(Args)]
@@ -49,10 +48,7 @@ pub(super) fn run(args: &CaptureArgs) -> Answer {
         ));
     }
     let capture = Capture { network: &network, link, cycles: args.cycles, seed: args.seed };
-    let frames = capture.write(&mut writer, catch_signals()).map_err(|it| it.to_string())?;
-    let Some(frames) = frames else {
-        return Err(format!("{}: interrupted, and not written", args.capture.display()));
-    };
+    let frames = capture.write(&mut writer).map_err(|it| it.to_string())?;
     writer.finish().map_err(|it| it.to_string())?;
     let critical = network.frames.critical;
     say!(
