@@ -53,12 +53,15 @@ pub(crate) enum TteCommand {
     ///
     /// Example: candor tte generate car.tte.toml --node camera --interface eth1 --count 1000
     Generate(generate::GenerateArgs),
-    /// Receive the frames of the network and measure their latencies
+    /// Receive the frames of the network, or read them from a capture, and measure their latencies
     ///
     /// With one port, against the instants of the schedule; with two, from the port before the network to that behind
-    /// it. Exits with 1 if frames were lost.
+    /// it. Exits with 1 if frames were lost; of a capture, also if some are not as the schedule says.
     ///
-    /// Example: candor tte analyze car.tte.toml --interface eth2 --from eth1 --count 1000
+    /// Examples:
+    ///   candor tte analyze car.tte.toml --interface eth2 --from eth1 --count 1000
+    ///   candor tte analyze examples/one-switch.tte.toml bed.pcapng --interface out/switch
+    #[command(verbatim_doc_comment)]
     Analyze(analyze::AnalyzeArgs),
     /// Print the JSON Schema of network files, for editors
     ///

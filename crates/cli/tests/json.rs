@@ -28,7 +28,6 @@ const UNSEEN: &[(&str, &str, &str)] = &[
     ("lab profile", "function", "needs QEMU"),
     ("lab profile", "place", "needs QEMU"),
     ("tte analyze", "interval", "needs root and two interfaces"),
-    ("tte analyze", "result", "needs root and two interfaces"),
     ("vm kernels", "available", "needs Debian's package lists; tests/vm makes some"),
 ];
 
@@ -323,6 +322,9 @@ fn run_tte(scene: &mut Scene) {
     scene.run("tte check", "one-switch.tte.toml");
     scene.run("tte model", "one-switch.tte.toml");
     scene.run("tte run", "tte.toml --out tte");
+    let capture = scene.command("tte capture one-switch.tte.toml bed.pcapng").status().unwrap();
+    assert!(capture.success());
+    scene.run("tte analyze", "one-switch.tte.toml bed.pcapng --interface out/switch");
     let early = ONE_SWITCH.replace("\"350us\"", "\"15us\"");
     fs::write(scene.path("one-switch.tte.toml"), early).unwrap();
     scene.run("tte check", "one-switch.tte.toml");

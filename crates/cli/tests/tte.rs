@@ -232,4 +232,98 @@ flow.tt = { class = "tt", id = 1, from = "a", to = "b", send = "500us", relay_de
         let without_flows = CONTROL.split("flow.tt").next().unwrap();
         assert_eq!(sources_of_control_frames(without_flows), [0, 3]);
     }
+
+    /// Runs `tte` in a folder: its exit code, standard output and standard error.
+    fn tte(folder: &std::path::Path, words: &str) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+        let output =
+            command.arg("tte").args(words.split(' ')).current_dir(folder).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    /// One switch; the sender is up to 5 us from its instants, and the receive window 4 us wide.
+    const WINDOW: &str = r#"
+cycle = "1ms"
+end_system = { a = { jitter = "10us" }, b = {} }
+switch.s = { relaying = "store-and-forward" }
+link = { in = { between = ["a", "s"] }, out = { between = ["s", "b"] } }
+flow.tt = { class = "tt", id = 1, from = "a", to = "b", send = "500us" }
+"#;
+
+    #[test]
+    fn a_capture_is_analyzed_against_its_schedule() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        fs::write(path.join("n.toml"), WINDOW.replace("jitter = \"10us\"", "")).unwrap();
+        let narrow = WINDOW.replace("send =", "window = \"4us\", send =");
+        fs::write(path.join("narrow.toml"), &narrow).unwrap();
+        for (file, capture) in [("n.toml", "n.pcapng"), ("narrow.toml", "narrow.pcapng.zst")] {
+            let (code, _, stderr) = tte(path, &format!("capture {file} {capture} --cycles 50"));
+            assert_eq!(code, Some(0), "{stderr}");
+        }
+        let result = |stdout: &str| serde_json::from_str::<serde_json::Value>(stdout).unwrap();
+        // The first bit leaves `a` at its instant, in each period.
+        let (code, stdout, stderr) = tte(path, "analyze n.toml n.pcapng --interface in/a --json");
+        assert_eq!((code, stderr.as_str()), (Some(0), ""));
+        let it = result(&stdout);
+        assert_eq!((&it["type"], &it["data"]["received"]), (&"result".into(), &50.into()));
+        let seen = &it["data"]["sections"]["analysis"];
+        assert_eq!((&seen["position"]["min_ns"], &seen["outside"]), (&500_000.into(), &0.into()));
+        assert_eq!(it["data"]["metrics"]["residual"]["max_ns"], 0);
+        // From there to the switch, whose first bit out is a transmission and a preamble behind the first bit in.
+        let (code, stdout, _) =
+            tte(path, "analyze n.toml n.pcapng --interface out/s --from in/a --json --count 40");
+        let it = result(&stdout);
+        assert_eq!((code, &it["data"]["received"]), (Some(0), &40.into()));
+        let latency = &it["data"]["metrics"]["network_latency"];
+        assert_eq!((&latency["min_ns"], &latency["max_ns"]), (&5_760.into(), &5_760.into()));
+        // Jitter leads out of a narrow window.
+        let (code, stdout, _) =
+            tte(path, "analyze narrow.toml narrow.pcapng.zst --interface in/a --json");
+        assert_eq!(code, Some(1), "{stdout}");
+        let outside = result(&stdout)["data"]["sections"]["analysis"]["outside"].as_u64().unwrap();
+        assert!((10..50).contains(&outside), "{outside}");
+    }
+
+    #[test]
+    fn what_is_no_capture_of_the_network_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        fs::write(path.join("n.toml"), WINDOW).unwrap();
+        fs::write(path.join("other.toml"), WINDOW.replace("id = 1", "id = 2")).unwrap();
+        fs::write(path.join("can.log"), "(1.0) can0 123#00\n").unwrap();
+        tte(path, "capture n.toml n.pcapng --cycles 5");
+        for (words, reason) in [
+            (
+                "n.toml n.pcapng",
+                "n.pcapng: it has frames of several interfaces; name the one behind the network with --interface, and with \
+                 --from the one before it, if there is one: its interfaces are `in/a` and `out/s`",
+            ),
+            (
+                "n.toml n.pcapng --interface out/t",
+                "n.pcapng: there is no interface `out/t`; did you mean `out/s`?",
+            ),
+            (
+                "other.toml n.pcapng --interface out/s",
+                "n.pcapng: no frame of other.toml at out/s (5 of others); look whether the file describes this network, its \
+                 marker and its numbers of virtual links",
+            ),
+            (
+                "n.toml can.log",
+                "can.log: a candump log without Ethernet frames; give a capture of them, such as `candor tte capture` and \
+                 `tcpdump -w` write",
+            ),
+            (
+                "n.toml --interface n.pcapng",
+                "a file has this name: `candor tte analyze NETWORK n.pcapng` reads the frames of a capture",
+            ),
+            ("n.toml absent.pcap", "absent.pcap: cannot be read: "),
+            ("n.toml n.toml", "n.toml: this is a network file of time-triggered Ethernet"),
+        ] {
+            let (code, stdout, stderr) = tte(path, &format!("analyze {words}"));
+            assert_eq!((code, stdout.as_str()), (Some(2), ""), "{words}: {stderr}");
+            assert!(stderr.contains(reason), "{words}: {stderr}");
+        }
+    }
 }

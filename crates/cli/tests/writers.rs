@@ -5,7 +5,6 @@ use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::Duration;
 
 const RULES: &str = "\
 [bus]
@@ -45,7 +44,7 @@ fn start(folder: &Path, program: &[&str], output: &str) -> (Child, ChildStdin) {
     let grows = |name: &String| name.starts_with(&format!(".{output}.")) && name.ends_with(".part");
     while !files(folder).iter().any(grows) {
         assert!(child.try_wait().unwrap().is_none(), "it has ended");
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::yield_now();
     }
     (child, stdin)
 }

@@ -248,6 +248,12 @@ pub static ANALYSIS: SectionKind = SectionKind {
         column("source", "before it", Unit::Text),
         // Frames that the port before the network did not see.
         column("unmatched", "unmatched", Unit::Frames),
+        // When time-triggered frames came, from the begin of their period; with one port.
+        column("position", "in the period at", Unit::Nanoseconds),
+        // Frames that came outside of their receive window.
+        column("outside", "outside of the window", Unit::Frames),
+        // Frames of another size than their flow, or with a VLAN tag.
+        column("misshapen", "of another size or tagged", Unit::Frames),
     ],
     shown: Shown::Everywhere,
 };

@@ -100,7 +100,12 @@ const MOST_NAMES: usize = 8;
 fn judge(name: &str, wanted: Use, facts: &Facts) -> String {
     let Facts { socket, interfaces, container, is_file } = facts;
     if *is_file {
-        return format!("a file has this name: the port that plays it is file:{name}");
+        return match wanted {
+            Use::Can => format!("a file has this name: the port that plays it is file:{name}"),
+            Use::Packets => format!(
+                "a file has this name: `candor tte analyze NETWORK {name}` reads the frames of a capture"
+            ),
+        };
     }
     let without =
         "sim:NAME and file:LOG are ports without the kernel, and `candor doctor` tells more";
@@ -244,10 +249,13 @@ mod tests {
             let container = container.map(str::to_owned);
             let facts = Facts { socket, interfaces, container, is_file: false };
             assert_eq!(judge(name, wanted, &facts), expected);
-            assert_eq!(
-                judge("drive.log", wanted, &Facts { is_file: true, ..facts }),
-                "a file has this name: the port that plays it is file:drive.log"
-            );
+            let of_a_file = match wanted {
+                Use::Can => "a file has this name: the port that plays it is file:a.pcap",
+                Use::Packets => {
+                    "a file has this name: `candor tte analyze NETWORK a.pcap` reads the frames of a capture"
+                }
+            };
+            assert_eq!(judge("a.pcap", wanted, &Facts { is_file: true, ..facts }), of_a_file);
         }
     }
 }

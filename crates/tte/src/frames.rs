@@ -135,6 +135,13 @@ impl Destinations {
         let flow = self.best_effort.get(&destination.0).or_else(of_id)?;
         Some((*flow, Measurement::parse(frame.payload).ok()))
     }
+
+    /// Whether it is a frame of a virtual link that no flow has.
+    #[must_use]
+    pub fn is_unplanned(&self, frame: &Frame<'_>) -> bool {
+        let id = self.critical.id_of(&frame.header.destination);
+        id.is_some_and(|id| !self.by_id.contains_key(&id))
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! `candor help json tte analyze` describes what `--json` prints.
 
+mod recorded;
+
 pub(crate) use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -19,7 +21,7 @@ use candor_linux::ethernet::{EthernetSocket, Options};
 use candor_output::say;
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_tte::Network;
-use candor_tte_live::analysis::{Analysis, Fate, Flow, Place, Totals};
+use candor_tte_live::analysis::{Analysis, Fate, Flow, Place, Stand, Totals};
 use candor_tte_live::analyzer::{Heard, listen};
 use candor_tte_live::join::Key;
 use clap::Args;
@@ -36,14 +38,20 @@ use crate::result::{self, Aim, Saving, stopped};
 const ATTENTION: Duration = Duration::from_millis(50);
 /// How long frames that are under way at the end are waited for.
 const LINGER: Nanos = Nanos::from_millis(500);
+/// Where latencies are from without a port before the network.
+const THE_SCHEDULE: &str = "the schedule";
 
 #[derive(Args)]
 pub(crate) struct AnalyzeArgs {
     /// The network file
     file: PathBuf,
-    /// The interface behind the network
-    #[arg(long, value_name = "INTERFACE")]
-    interface: String,
+    /// A capture (pcap or pcapng, may be compressed) whose frames are looked at instead of those that come, or - for standard
+    /// input
+    #[arg(conflicts_with_all = ["wait", "interval"])]
+    capture: Option<PathBuf>,
+    /// The interface behind the network, of this machine or of the capture
+    #[arg(long, value_name = "INTERFACE", required_unless_present = "capture")]
+    interface: Option<String>,
     /// The interface before the network, such as that of `candor tte generate`: latencies are from there, and not from the
     /// instants of the schedule
     #[arg(long, value_name = "INTERFACE")]
@@ -57,7 +65,7 @@ pub(crate) struct AnalyzeArgs {
     /// Stop after so many frames, those that are lost included
     #[arg(short = 'n', long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Stop after this time, such as 10s
+    /// Stop after this time, such as 10s; of a capture, by its stamps
     #[arg(long)]
     time: Option<Nanos>,
     /// How long the first frame is waited for
@@ -78,44 +86,75 @@ pub(crate) struct AnalyzeArgs {
     json: bool,
 }
 
+/// What is looked for.
+struct Wanted {
+    network: Network,
+    /// The only flow that counts.
+    flow: Option<usize>,
+    /// The receiver, if it is named.
+    receiver: Option<usize>,
+}
+
+impl AnalyzeArgs {
+    fn wanted(&self) -> Result<Wanted, String> {
+        let network = live::network(&self.file)?;
+        let flow = self.flow.as_deref().map(|name| flow(&network, self, name)).transpose()?;
+        let receiver = match &self.node {
+            Some(name) => Some(live::node(&network, &self.file, name, Kind::EndSystem)?),
+            None => None,
+        };
+        let flows = network.flows.iter().enumerate();
+        let flows = flows.filter(|(index, _)| flow.is_none_or(|wanted| wanted == *index));
+        self.saving.prepare(self.overwriting, flows.map(|(_, flow)| flow.name.as_str()))?;
+        Ok(Wanted { network, flow, receiver })
+    }
+
+    /// The file for each frame, if there is to be one.
+    fn csv(&self) -> Result<Option<Csv>, String> {
+        let head = "flow,run,number,outcome,before_ns,behind_ns,latency_ns";
+        self.csv.as_deref().map(|path| Csv::create(path, self.overwriting, head)).transpose()
+    }
+}
+
 pub(super) fn run(args: &AnalyzeArgs) -> Answer {
+    let wanted = args.wanted()?;
+    match (&args.capture, &args.interface) {
+        (Some(capture), _) => recorded::run(args, &wanted, capture),
+        (None, Some(interface)) => run_live(args, &wanted, interface),
+        // The arguments have one of them.
+        (None, None) => Err("name a capture, or an interface with --interface".into()),
+    }
+}
+
+fn run_live(args: &AnalyzeArgs, wanted: &Wanted, interface: &str) -> Answer {
     let stop = catch_signals();
-    let network = live::network(&args.file)?;
-    let wanted = args.flow.as_deref().map(|name| flow(&network, args, name)).transpose()?;
-    let receiver = match &args.node {
-        Some(name) => Some(live::node(&network, &args.file, name, Kind::EndSystem)?),
-        None => None,
-    };
-    let flows = network.flows.iter().enumerate();
-    let flows = flows.filter(|(index, _)| wanted.is_none_or(|wanted| wanted == *index));
-    args.saving.prepare(args.overwriting, flows.map(|(_, flow)| flow.name.as_str()))?;
+    let network = &wanted.network;
     let options = Options { has_transmit_stamps: false, ..Options::default() };
     // The one behind first: what the other sees has yet to come to it.
-    let behind = live::open(&args.interface, options)?;
+    let behind = live::open(interface, options)?;
     let outgoing = Options { hears_outgoing: true, ..options };
     let before = args.from.as_deref().map(|name| live::open(name, outgoing)).transpose()?;
-    let head = "flow,run,number,outcome,before_ns,behind_ns,latency_ns";
-    let csv = args.csv.as_deref().map(|path| Csv::create(path, args.overwriting, head));
     let begin = clock::now();
-    let own = before.as_ref().map(EthernetSocket::address);
+    let stands = (Stand::Receiver(wanted.receiver), before.as_ref().map(|_| Stand::FirstLink));
     let mut view = View {
         args,
-        network: &network,
-        analysis: Analysis::new(&network, (wanted, receiver), own),
+        interface,
+        network,
+        analysis: Analysis::new(network, wanted.flow, stands.0, stands.1),
         begin,
         next: begin + args.interval,
         last: Totals::default(),
         recent: Vec::new(),
         closing: None,
-        csv: csv.transpose()?,
+        csv: args.csv()?,
         failure: Ok(()),
         out: Out::new(),
         has_head: false,
         note: None,
     };
     if !args.json {
-        let from = args.from.as_deref().map_or("the schedule".to_owned(), |it| it.to_owned());
-        say!("analyze {}: latencies from {from}; Ctrl-C ends it", args.interface);
+        let from = args.from.as_deref().unwrap_or(THE_SCHEDULE);
+        say!("analyze {interface}: latencies from {from}; Ctrl-C ends it");
     }
     let (unheard, ended) = hear(&mut view, before.as_ref(), &behind, stop)?;
     let answer = view.finish(unheard)?;
@@ -183,6 +222,7 @@ fn flow(network: &Network, args: &AnalyzeArgs, name: &str) -> Result<usize, Stri
 /// What is shown of an analysis.
 struct View<'a> {
     args: &'a AnalyzeArgs,
+    interface: &'a str,
     network: &'a Network,
     analysis: Analysis<'a>,
     begin: Instant<Monotonic>,
@@ -245,7 +285,7 @@ impl View<'_> {
     }
 
     fn nothing_came(&self) -> String {
-        let AnalyzeArgs { interface, wait, .. } = self.args;
+        let (interface, wait) = (self.interface, self.args.wait);
         let which = match &self.args.flow {
             Some(name) => format!("of flow `{name}`"),
             None => format!("of {}", self.args.file.display()),
@@ -267,34 +307,60 @@ impl View<'_> {
         if let Some(csv) = self.csv.take() {
             csv.finish()?;
         }
+        let told = Told {
+            args: self.args,
+            interface: self.interface,
+            duration_ns: clock::now().since(self.begin).as_nanos(),
+            note: self.note.clone(),
+        };
+        let is_whole = told.tell(&self.analysis, &mut self.out)?;
+        live::say_counts(&[(
+            unheard,
+            "frames found no room in a socket, and count as lost; use a longer cycle, or shorter frames",
+        )]);
+        Ok(is_whole)
+    }
+}
+
+/// What is told of an analysis.
+struct Told<'a> {
+    args: &'a AnalyzeArgs,
+    /// Behind the network.
+    interface: &'a str,
+    duration_ns: u64,
+    note: Option<String>,
+}
+
+impl Told<'_> {
+    /// Prints and keeps the results; whether frames came and none was lost.
+    fn tell(&self, analysis: &Analysis<'_>, out: &mut Out) -> Answer {
+        let AnalyzeArgs { saving, overwriting, json, .. } = self.args;
         let results: Vec<_> =
-            self.analysis.flows().map(|(index, flow)| self.result(index, flow)).collect();
-        let text = match self.args.json {
-            true => result::json_lines(&results, &self.args.saving)?,
+            analysis.flows().map(|(index, flow)| self.result(analysis, index, flow)).collect();
+        let text = match json {
+            true => result::json_lines(&results, saving)?,
             false => result::text(&results),
         };
-        self.out.write(&text)?;
-        self.out.flush()?;
+        out.write(&text)?;
+        out.flush()?;
         live::say_counts(&[
-            (self.analysis.strangers, "frames of other programs or protocols"),
+            (analysis.strangers, "frames of other programs or protocols"),
+            (analysis.unplanned, "frames of virtual links that the schedule does not have"),
             (
-                self.analysis.unstamped,
+                analysis.unstamped,
                 "frames without a stamp of the kernel; their latency is not known",
             ),
-            (
-                unheard,
-                "frames found no room in a socket, and count as lost; use a longer cycle, or shorter frames",
-            ),
         ]);
-        self.args.saving.save(self.args.overwriting, &results)?;
-        let totals = self.analysis.totals();
+        saving.save(*overwriting, &results)?;
+        let totals = analysis.totals();
         Ok(totals.lost == 0 && totals.received > 0)
     }
 
     /// What was measured of a flow.
-    fn result(&self, index: usize, flow: &Flow) -> ResultFile {
-        let AnalyzeArgs { file, interface, from, node, .. } = self.args;
-        let it = &self.network.flows[index];
+    fn result(&self, analysis: &Analysis<'_>, index: usize, flow: &Flow) -> ResultFile {
+        let AnalyzeArgs { file, from, node, .. } = self.args;
+        let (interface, network) = (self.interface, analysis.network());
+        let it = &network.flows[index];
         let metrics = flow.metrics(PROFILE_POINTS);
         let ns = |ns: i64| u64::try_from(ns).ok();
         let jitter_ns = metrics.get(Metric::NetworkLatency.key()).map(Figures::jitter_ns);
@@ -310,16 +376,18 @@ impl View<'_> {
             Cell::Empty,
             jitter_ns.into(),
             flow.variation().into(),
-            self.network.cycle.as_nanos().into(),
+            network.cycle.as_nanos().into(),
         ]);
         let seen = ANALYSIS.row([
-            interface.as_str().into(),
+            interface.into(),
             from.as_deref().into(),
             flow.unmatched.into(),
+            flow.positions().into(),
+            flow.outside.into(),
+            flow.misshapen.into(),
         ]);
-        let from = from.as_deref().unwrap_or("the schedule");
+        let from = from.as_deref().unwrap_or(THE_SCHEDULE);
         let conditions = format!("frames of `{}` at {interface}, latencies from {from}", it.name);
-        let duration_ns = clock::now().since(self.begin).as_nanos();
         let config = [
             ("kind", quoted("time-triggered")),
             ("network", quoted(&file.display().to_string())),
@@ -328,7 +396,7 @@ impl View<'_> {
             ("flow", quoted(&it.name)),
         ];
         ResultFile {
-            duration_ns,
+            duration_ns: self.duration_ns,
             notes: self.note.clone().into_iter().collect(),
             counts: flow.counts(),
             stopped: stopped(flow.counts().lost),

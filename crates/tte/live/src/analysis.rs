@@ -7,11 +7,9 @@ use std::ops::AddAssign;
 use candor_causes::Cause;
 use candor_lat::account::{Account, Counts, End, Terms};
 use candor_lat::order::Order;
-use candor_lat::{Figures, Metric, Tap, TapPath, Taps};
+use candor_lat::{Figures, Histogram, Metric, Tap, TapPath, Taps};
 use candor_time::{Instant, Nanos, Realtime};
-use candor_tte::Network;
-use candor_tte::model::Framing;
-use candor_wire::eth::Address;
+use candor_tte::{Network, Traffic};
 
 use crate::analyzer::{Arrival, Heard};
 use crate::join::{Join, Key, Outcome};
@@ -28,6 +26,47 @@ pub enum Place {
     Before,
     /// That behind it.
     Behind,
+}
+
+/// Where on the way of frames a port is, and which of their bits its stamps are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stand {
+    /// On the first link: of frames that its machine sends the first bit, of others the last.
+    FirstLink,
+    /// At a node that sends over a link: the first bit.
+    Sender {
+        /// The link.
+        link: usize,
+        /// The node.
+        from: usize,
+    },
+    /// At a receiver, the only one of a flow if none is named: the last bit.
+    Receiver(Option<usize>),
+}
+
+impl Stand {
+    /// When the stamp of a time-triggered frame is due, from the begin of its period; `None` if it does not come here, or
+    /// has no instant.
+    #[must_use]
+    pub fn due(self, network: &Network, flow: usize, is_outgoing: bool) -> Option<Nanos> {
+        let flow = network.flows.get(flow).filter(|flow| flow.is_time_triggered())?;
+        let (hop, is_first_bit) = match (self, &flow.to[..]) {
+            (Self::FirstLink, _) => {
+                (flow.hops.iter().find(|hop| hop.before.is_none())?, is_outgoing)
+            }
+            (Self::Sender { link, from }, _) => {
+                (flow.hops.iter().find(|hop| (hop.link, hop.from) == (link, from))?, true)
+            }
+            (Self::Receiver(Some(node)), _) | (Self::Receiver(None), &[node]) => {
+                (flow.hops.iter().find(|hop| hop.to == node)?, false)
+            }
+            (Self::Receiver(None), _) => return None,
+        };
+        let link = &network.links[hop.link];
+        let rest =
+            if is_first_bit { Nanos::ZERO } else { link.delay + link.transmission(flow.size) };
+        Some(hop.at + rest)
+    }
 }
 
 /// What became of a frame; instants in ns since 1970.
@@ -82,6 +121,12 @@ pub struct Flow {
     has_two_ports: bool,
     /// Frames that only the port behind the network has seen.
     pub unmatched: u64,
+    /// Frames of another size than the flow's, or with a VLAN tag.
+    pub misshapen: u64,
+    /// Frames that came outside of the receive window, if the flow has one.
+    pub outside: u64,
+    /// When frames came, from the begin of their period; with one port.
+    positions: Histogram,
     /// The latency that follows from the schedule, if there is one.
     pub model_ns: Option<i64>,
     /// The distance of two frames, if they are time-triggered.
@@ -92,7 +137,17 @@ impl Flow {
     fn new(period_ns: Option<i64>, has_two_ports: bool) -> Self {
         let terms = Terms { has_variation: true, ..Terms::new(TapPath::TIME_TRIGGERED) };
         let (account, runs) = (Account::new(terms), BTreeMap::new());
-        Self { account, runs, has_two_ports, unmatched: 0, model_ns: None, period_ns }
+        Self {
+            account,
+            runs,
+            has_two_ports,
+            unmatched: 0,
+            misshapen: 0,
+            outside: 0,
+            positions: Histogram::new(),
+            model_ns: None,
+            period_ns,
+        }
     }
 
     /// The latency that follows from the schedule: what comes more than half a period later came with the next cycle.
@@ -127,6 +182,16 @@ impl Flow {
         self.account.measure(&end);
     }
 
+    /// A time-triggered frame came so long behind its instant.
+    fn placed(&mut self, send: Nanos, window: Option<Nanos>, latency_ns: i64) {
+        self.positions.record(latency_ns.saturating_add_unsigned(send.as_nanos()));
+        // A window is open half before and half behind the instant.
+        let is_outside = window.zip(self.model_ns).is_some_and(|(window, model_ns)| {
+            latency_ns.abs_diff(model_ns) > window.as_nanos() / 2
+        });
+        self.outside += u64::from(is_outside);
+    }
+
     /// The port before the network saw a frame, and that behind it did not.
     fn lost(&mut self, key: Key) {
         let taps = Taps::new(TapPath::TIME_TRIGGERED);
@@ -154,7 +219,7 @@ impl Flow {
     #[must_use]
     pub fn is_any(&self) -> bool {
         let Totals { received, lost, .. } = self.totals();
-        received + lost + self.unmatched > 0
+        received + lost + self.unmatched + self.misshapen > 0
     }
 
     /// The latencies, and by how much they exceed the model, if there is one; with profiles of so many points.
@@ -176,6 +241,12 @@ impl Flow {
         self.account.variation()
     }
 
+    /// When frames came, from the begin of their period.
+    #[must_use]
+    pub fn positions(&self) -> Option<Figures> {
+        self.positions.figures()
+    }
+
     /// Frames that came with the next cycle; `None` if there is no model.
     #[must_use]
     pub fn late(&self) -> Option<u64> {
@@ -188,10 +259,9 @@ pub struct Analysis<'a> {
     network: &'a Network,
     /// The flow that counts; all without one.
     wanted: Option<usize>,
-    /// The node behind the network, if flows have several receivers.
-    receiver: Option<usize>,
-    /// The address of the interface before the network, if there is one.
-    own: Option<Address>,
+    /// Where the port behind the network is, and the one before it, if there is one.
+    behind: Stand,
+    before: Option<Stand>,
     flows: BTreeMap<usize, Flow>,
     join: Join,
     /// Up to when all was told that the ports had: before, behind.
@@ -200,6 +270,8 @@ pub struct Analysis<'a> {
     is_closing: bool,
     /// Frames of other programs or protocols.
     pub strangers: u64,
+    /// Frames of virtual links that no flow has.
+    pub unplanned: u64,
     /// Frames without a stamp of the kernel.
     pub unstamped: u64,
     /// Frames that the port before the network has seen.
@@ -207,27 +279,34 @@ pub struct Analysis<'a> {
 }
 
 impl<'a> Analysis<'a> {
-    /// Of a flow or of all, at a receiver if flows have several; `own` is the address of the port before the network, if
-    /// there is one.
+    /// Of a flow or of all, by a port behind the network and perhaps one before it.
     #[must_use]
     pub fn new(
         network: &'a Network,
-        (wanted, receiver): (Option<usize>, Option<usize>),
-        own: Option<Address>,
+        wanted: Option<usize>,
+        behind: Stand,
+        before: Option<Stand>,
     ) -> Self {
         Self {
             network,
             wanted,
-            receiver,
-            own,
+            behind,
+            before,
             flows: BTreeMap::new(),
             join: Join::new(PATIENCE),
             looked: [Instant::default(); 2],
             is_closing: false,
             strangers: 0,
+            unplanned: 0,
             unstamped: 0,
             seen: 0,
         }
+    }
+
+    /// The network whose frames they are.
+    #[must_use]
+    pub const fn network(&self) -> &'a Network {
+        self.network
     }
 
     /// From now on only frames count that are under way.
@@ -245,7 +324,7 @@ impl<'a> Analysis<'a> {
     #[must_use]
     pub fn count(&self) -> u64 {
         let Totals { received, lost, .. } = self.totals();
-        if self.own.is_some() { self.seen } else { received + lost }
+        if self.before.is_some() { self.seen } else { received + lost }
     }
 
     /// The flows of which anything is known.
@@ -266,6 +345,7 @@ impl<'a> Analysis<'a> {
     pub fn take(&mut self, place: Place, heard: Heard, tell: &mut dyn FnMut(Fate)) {
         match heard {
             Heard::Stranger => self.strangers += 1,
+            Heard::Unplanned => self.unplanned += 1,
             Heard::Pcf => {}
             Heard::Looked(at) => {
                 self.looked[place as usize] = at;
@@ -275,13 +355,17 @@ impl<'a> Analysis<'a> {
                 outcomes.into_iter().for_each(|outcome| self.settle(outcome, tell));
             }
             Heard::Frame { flow, .. } if self.wanted.is_some_and(|wanted| wanted != flow) => {}
-            Heard::Frame { flow, arrival, source } => {
+            Heard::Misshapen(flow) if self.wanted.is_some_and(|wanted| wanted != flow) => {}
+            Heard::Misshapen(flow) => {
+                self.flow(flow).misshapen += u64::from(!self.is_closing && place == Place::Behind);
+            }
+            Heard::Frame { flow, arrival, is_outgoing } => {
                 let key = Key::from(&arrival.measurement);
                 if self.is_closing && !self.join.is_known(&key) {
                     return;
                 }
                 match place {
-                    Place::Before => self.came_before(flow, key, &arrival, source, tell),
+                    Place::Before => self.came_before(flow, key, &arrival, is_outgoing, tell),
                     Place::Behind => self.came_behind(flow, key, &arrival, tell),
                 }
             }
@@ -300,7 +384,7 @@ impl<'a> Analysis<'a> {
         flow: usize,
         key: Key,
         arrival: &Arrival,
-        source: Address,
+        is_outgoing: bool,
         tell: &mut dyn FnMut(Fate),
     ) {
         let Some(stamp) = arrival.stamp else {
@@ -310,8 +394,7 @@ impl<'a> Analysis<'a> {
         if !self.join.was_before(&key) {
             self.seen += 1;
         }
-        // The stamp of a frame that this machine sends is of its first bit, else of its last.
-        let model_ns = self.model_ns(flow, Some(source) != self.own);
+        let model_ns = self.model_ns(flow, is_outgoing);
         self.flow(flow).set_model(model_ns);
         if let Some(outcome) = self.join.before(key, stamp) {
             self.settle(outcome, tell);
@@ -327,7 +410,7 @@ impl<'a> Analysis<'a> {
         tell: &mut dyn FnMut(Fate),
     ) {
         let is_again = self.flow(flow).came(key);
-        let due_ns = self.own.is_none().then_some(arrival.measurement.scheduled_ns);
+        let due_ns = self.before.is_none().then_some(arrival.measurement.scheduled_ns);
         let behind_ns = arrival.stamp.map(Instant::as_nanos);
         match (arrival.stamp, due_ns) {
             (stamp, _) if is_again && (stamp.is_some() || due_ns.is_some()) => {
@@ -361,40 +444,40 @@ impl<'a> Analysis<'a> {
     }
 
     fn measured(&mut self, key: Key, before_ns: u64, behind_ns: u64, tell: &mut dyn FnMut(Fate)) {
-        self.flow(key.stream.into()).measured(key, before_ns, behind_ns);
+        let is_alone = self.before.is_none();
+        let traffic = self.network.flows[usize::from(key.stream)].traffic;
+        let flow = self.flow(key.stream.into());
+        flow.measured(key, before_ns, behind_ns);
+        if let Traffic::TimeTriggered { send, window, .. } = traffic
+            && is_alone
+        {
+            let latency_ns = behind_ns.wrapping_sub(before_ns).cast_signed();
+            flow.placed(send, window, latency_ns);
+        }
         let (before_ns, behind_ns) = (Some(before_ns), Some(behind_ns));
         tell(Fate { key, outcome: "arrived", before_ns, behind_ns });
     }
 
     /// What is known of a flow.
     fn flow(&mut self, index: usize) -> &mut Flow {
-        let model_ns = self.model_ns(index, false);
+        let model_ns = self.model_ns(index, true);
         self.flows.entry(index).or_insert_with(|| {
             let period = self.network.flows[index].period();
             let period_ns = period.map(|it| it.as_nanos().cast_signed());
-            let mut flow = Flow::new(period_ns, self.own.is_some());
+            let mut flow = Flow::new(period_ns, self.before.is_some());
             flow.set_model(model_ns);
             flow
         })
     }
 
-    /// The latency that follows from the schedule, from the first bit of the frame or from its last one on the first link.
-    fn model_ns(&self, index: usize, begins_with_last_bit: bool) -> Option<i64> {
-        let flow = &self.network.flows[index];
-        let receiver = match (self.receiver, &flow.to[..]) {
-            (Some(receiver), _) => receiver,
-            (None, [only]) => *only,
-            _ => return None,
+    /// The latency that follows from the schedule: without a port before the network, from the instant of the frame.
+    fn model_ns(&self, index: usize, is_outgoing: bool) -> Option<i64> {
+        let due_ns = |stand: Stand| {
+            let due = stand.due(self.network, index, is_outgoing)?;
+            Some(due.as_nanos().cast_signed())
         };
-        let latency = flow
-            .is_time_triggered()
-            .then(|| self.network.latency(index, receiver, Framing::Frame))??;
-        let first = flow.first_hops().next().map(|hop| &self.network.links[flow.hops[hop].link]);
-        let before = match (begins_with_last_bit, first) {
-            (true, Some(link)) => link.transmission(flow.size) + link.delay,
-            _ => Nanos::ZERO,
-        };
-        Some(latency.total().as_nanos().cast_signed() - before.as_nanos().cast_signed())
+        let from = self.before.unwrap_or(Stand::FirstLink);
+        Some(due_ns(self.behind)? - due_ns(from)?)
     }
 }
 

@@ -81,15 +81,65 @@ pub enum Heard {
         flow: usize,
         /// The frame.
         arrival: Arrival,
-        /// Who sent it.
-        source: Address,
+        /// Whether the machine that saw it has sent it, so that the stamp is of its first bit.
+        is_outgoing: bool,
     },
+    /// A frame of a flow that has another size than the flow, or a VLAN tag.
+    Misshapen(usize),
+    /// A frame of a virtual link that no flow has.
+    Unplanned,
     /// A protocol control frame.
     Pcf,
-    /// A frame of another program or protocol, or one that is not as its flow says.
+    /// A frame of another program or protocol.
     Stranger,
     /// All that came before this instant was told.
     Looked(Instant<Realtime>),
+}
+
+/// What a frame is that a port with this address has seen.
+fn recognise(
+    network: &Network,
+    destinations: &Destinations,
+    own: Address,
+    bytes: &[u8],
+    stamp: Option<Instant<Realtime>>,
+) -> Heard {
+    let Ok(frame) = Frame::parse(bytes) else { return Heard::Stranger };
+    let size = bytes.len() + FCS_LEN;
+    match destinations.flow_of(bytes) {
+        Some((flow, Some(measurement))) if usize::from(measurement.stream) == flow => {
+            let arrival = Arrival { measurement, stamp, size };
+            shaped(network, flow, &frame, arrival, frame.header.source == own)
+        }
+        _ => other(destinations, &frame),
+    }
+}
+
+/// A frame of a flow, if it is as the flow says.
+pub(crate) fn shaped(
+    network: &Network,
+    flow: usize,
+    frame: &Frame<'_>,
+    arrival: Arrival,
+    is_outgoing: bool,
+) -> Heard {
+    let is_misshapen =
+        usize::from(network.flows[flow].size) != arrival.size || frame.header.tag.is_some();
+    match is_misshapen {
+        true => Heard::Misshapen(flow),
+        false => Heard::Frame { flow, arrival, is_outgoing },
+    }
+}
+
+/// What a frame is that is of no flow, or does not say which of its flow it is.
+pub(crate) fn other(destinations: &Destinations, frame: &Frame<'_>) -> Heard {
+    if frame.header.ether_type == ether_type::TTETHERNET_PCF {
+        Heard::Pcf
+    } else if destinations.is_unplanned(frame) {
+        Heard::Unplanned
+    } else {
+        Heard::Stranger
+    }
 }
 
 /// Tells what a port sees until `stop`, or until `tell` says that it is enough. How many frames found no room.
@@ -105,26 +155,14 @@ pub fn listen(
     tell: &mut dyn FnMut(Heard) -> bool,
 ) -> Result<u32, Error> {
     let destinations = Destinations::new(network);
+    let own = socket.address();
     let mut bytes = [0; 2_048];
     loop {
         let now = clock::now::<Realtime>();
         while let Some(received) = unless_down(socket.receive(&mut bytes), None)? {
-            let bytes = &bytes[..received.len];
-            let found = destinations.flow_of(bytes);
-            let frame = Frame::parse(bytes).ok();
-            let is_pcf = |frame: &Frame<'_>| frame.header.ether_type == ether_type::TTETHERNET_PCF;
-            let other =
-                if frame.is_some_and(|it| is_pcf(&it)) { Heard::Pcf } else { Heard::Stranger };
-            let heard = found.and_then(|(flow, measurement)| {
-                let measurement = measurement?;
-                let size = received.len + FCS_LEN;
-                let is_as_its_flow_says = usize::from(measurement.stream) == flow
-                    && usize::from(network.flows[flow].size) == size;
-                let source = frame?.header.source;
-                let arrival = Arrival { measurement, stamp: received.stamp, size };
-                is_as_its_flow_says.then_some(Heard::Frame { flow, arrival, source })
-            });
-            if !tell(heard.unwrap_or(other)) || stop.load(Ordering::Relaxed) {
+            let heard =
+                recognise(network, &destinations, own, &bytes[..received.len], received.stamp);
+            if !tell(heard) || stop.load(Ordering::Relaxed) {
                 return socket.drops();
             }
         }

@@ -22,6 +22,7 @@ mod feed;
 pub mod generator;
 pub mod join;
 mod pace;
+pub mod recorded;
 pub mod switch;
 pub mod synchronisation;
 
