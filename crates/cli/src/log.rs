@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use candor_diagnostics::counted;
 use candor_output::say;
 use candor_recording::{
-    AnyRecord, CAN2UDP, Entry, FORMATS, Format, Recording, RecordingError, Writer,
+    AnyRecord, CAN2UDP, Entry, FORMATS, Format, Recording, RecordingError, SORT_WINDOW, Sorted,
+    Writer,
 };
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -25,7 +26,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Answer;
 use crate::file_kind::FileKind;
-use crate::output::{distinct, unwritable};
+use crate::output::{distinct, thousands, unwritable};
 use crate::overwrite::{Overwriting, refusal};
 use crate::reading::ReadingArgs;
 
@@ -40,22 +41,23 @@ pub(crate) enum LogCommand {
     Info(info::InfoArgs),
     /// Convert a recording to another format
     ///
-    /// Exits with 1 if what it is compressed with is cut, or its checksum is wrong; OUT is written all the same.
+    /// Exits with 1 if what it is compressed with is cut, or its checksum is wrong, or if --sort could not mend the order; OUT is written
+    /// all the same.
     ///
     /// Example: candor log convert drive.log drive.pcapng
     Convert(ConvertArgs),
     /// Cut a part out of a recording: by time, identifier, group number (PGN), message and interface
     ///
     /// A frame is kept if it meets all criteria; of several of one kind, one suffices. Ethernet frames have no identifier, PGN and
-    /// message. Exits with 1 if no frame was kept, or if what IN is compressed with is cut or has a wrong checksum; OUT is written all
-    /// the same.
+    /// message. Exits with 1 if no frame was kept, if what IN is compressed with is cut or has a wrong checksum, or if --sort could not
+    /// mend the order; OUT is written all the same.
     ///
     /// Example: candor log cut drive.log braking.log --after 10s --before 12.5s --id 0x120-0x12F
     Cut(cut::CutArgs),
     /// Merge recordings into one, by time
     ///
     /// Records with the same time come in the order of IN. Interfaces of the same name become the same interface. Exits with 1 if what a
-    /// recording is compressed with is cut, or its checksum is wrong; OUT is written all the same.
+    /// recording is compressed with is cut, or its checksum is wrong, or if --sort could not mend the order; OUT is written all the same.
     ///
     /// Example: candor log merge engine.blf body.log drive.pcapng --offset body.log=-1.25s
     Merge(merge::MergeArgs),
@@ -84,6 +86,8 @@ pub(crate) struct ConvertArgs {
     output_file: PathBuf,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    sorting: SortArgs,
     #[command(flatten)]
     input: InputArgs,
 }
@@ -120,6 +124,21 @@ impl Output {
             say!("note: a recording in the format {} does not keep {losses}", format.name);
         }
         Ok(writer)
+    }
+}
+
+/// Whether records are put in order of time.
+#[derive(Args)]
+pub(crate) struct SortArgs {
+    /// Put records in order of time, each past 65,536 others at most: of the same time, they stay in their order
+    #[arg(long)]
+    sort: bool,
+}
+
+impl SortArgs {
+    /// A recording that is read in this order.
+    pub(crate) fn sort(&self, recording: Recording) -> Recording {
+        recording.sort(self.sort.then_some(SORT_WINDOW))
     }
 }
 
@@ -169,7 +188,7 @@ pub(crate) fn run(command: LogCommand) -> Answer {
 }
 
 fn convert(args: &ConvertArgs) -> Answer {
-    let mut recording = args.input.open(&args.input_file)?;
+    let mut recording = args.sorting.sort(args.input.open(&args.input_file)?);
     let writer = args.output.create(&args.output_file, &recording)?;
     let format = writer.format();
     let files = Files { input: &args.input_file, output: &args.output_file };
@@ -177,7 +196,7 @@ fn convert(args: &ConvertArgs) -> Answer {
         let records = counted(copied.records, "record");
         say!("{records}: {} -> {}", recording.format().name, format.name);
     }
-    Ok(is_confirmed(&recording))
+    Ok(is_sound(&recording))
 }
 
 /// What is copied to where.
@@ -337,6 +356,11 @@ pub(crate) fn is_confirmed(recording: &Recording) -> bool {
     recording.unverified().is_none()
 }
 
+/// The same, or if not all of it could be sorted.
+pub(crate) fn is_sound(recording: &Recording) -> bool {
+    is_confirmed(recording) && recording.sorted().is_none_or(|sorted| sorted.late == 0)
+}
+
 pub(crate) fn report_skipped(recording: &Recording) {
     if let Some(cut) = recording.cut() {
         say!("note: {cut}; what comes before it was read");
@@ -344,6 +368,19 @@ pub(crate) fn report_skipped(recording: &Recording) {
     let skipped = recording.skipped();
     if let Some(first) = &skipped.first {
         say!("note: malformed records skipped: {}; the first: {first}", skipped.count);
+    }
+    let Sorted { moved, late } = recording.sorted().unwrap_or_default();
+    if moved > 0 {
+        let whose = if moved == 1 { "its place" } else { "their places" };
+        let records = counted(moved, "record");
+        say!("note: {records} stamped earlier than one before moved to {whose}");
+    }
+    if late > 0 {
+        say!(
+            "note: {} more than {} records late, too far to be moved: OUT goes back in time there; sort it once more",
+            counted(late, "record"),
+            thousands(SORT_WINDOW as u64)
+        );
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) enum RouteCommand {
     /// Apply rules to a recording, in the time of the recording
     ///
     /// Writes what a gateway with these rules would have sent, each frame at the time of the one that it was made of. Exits
-    /// with 1 if the rules have errors, or if no interface of the recording is a bus of the rules.
+    /// with 1 if the rules have errors, if no interface of the recording is a bus of the rules, or if --sort could not mend its order.
     ///
     /// Example: candor route apply gateway.rules.toml drive.log sent.log --map can0=powertrain
     Apply(apply::ApplyArgs),

@@ -788,7 +788,7 @@ fn merge_is_by_time_and_shifts() {
     assert_eq!(stdout, expected);
     let expected = format!(
         "note: {a}: 1 record stamped earlier than the one before; they stay behind it, so OUT goes \
-         back in time there, too\n\
+         back in time there, too; put them in order with --sort\n\
          6 records of 2 recordings: candump, blf -> candump\n"
     );
     assert_eq!(stderr, expected);
@@ -1009,4 +1009,56 @@ fn what_a_compressed_recording_does_not_confirm_is_told() {
             }
         }
     }
+}
+
+/// The last of them is 70,000 records late, two are nearer to their place.
+fn out_of_order() -> String {
+    let line = |time: u64| format!("({time}.000000) can0 123#{time:08X}\n");
+    let mut lines: Vec<_> = (100..70_100).map(line).collect();
+    lines.swap(0, 5);
+    lines.push(line(99));
+    lines.concat()
+}
+
+#[test]
+fn records_are_sorted_within_a_window() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (log, blf) = (path("a.log"), path("a.blf"));
+    let all = out_of_order();
+    let near: String = all.split_inclusive('\n').take(70_000).collect();
+    let in_order = |text: &str| {
+        let seconds = |line: &str| line[1..].split('.').next().unwrap().parse::<u64>().unwrap();
+        text.lines().map(seconds).collect::<Vec<_>>().is_sorted()
+    };
+    fs::write(&log, &near).unwrap();
+    // A format with a start refuses what is stamped before the first record.
+    let stderr = failure(&["convert", &log, &blf], "");
+    assert!(stderr.contains("a.blf: "), "{stderr}");
+    let moved = "note: 5 records stamped earlier than one before moved to their places\n";
+    let (_, stderr) = success(&["convert", &log, &blf, "--sort"], "");
+    assert!(stderr.contains(moved), "{stderr}");
+    for words in [
+        &["convert", &log, "-", "--sort"][..],
+        &["cut", &log, "-", "--sort", "--after", "0s"],
+        &["merge", &log, &blf, "-", "--sort"],
+    ] {
+        let (stdout, stderr) = success(words, "");
+        assert!(in_order(&stdout) && stdout.starts_with("(0000000100.0"), "{words:?}");
+        assert!(stderr.contains(moved), "{words:?}: {stderr}");
+    }
+    let (stdout, _) = success(&["convert", &log, "-"], "");
+    assert!(!in_order(&stdout));
+    // What is too late is told, and is no success.
+    fs::write(&log, &all).unwrap();
+    let output = candor(&["convert", &log, "-", "--sort"], "");
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = text(&output.stderr);
+    let late = "note: 1 record more than 65,536 records late, too far to be moved: OUT goes back in time there; sort it \
+                once more\n";
+    assert!(stderr.contains(late) && stderr.contains(moved), "{stderr}");
+    // Once more it is at its place.
+    let (stdout, _) = success(&["convert", "-", "-", "--sort"], &text(&output.stdout));
+    assert!(in_order(&stdout) && stdout.starts_with("(0000000099.0"));
+    assert_eq!(stdout.lines().count(), 70_001);
 }

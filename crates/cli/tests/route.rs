@@ -429,7 +429,7 @@ fn rules_are_applied_to_a_recording() {
     assert_eq!(cells("body")[1..6], ["1", "0", "1", "0", "2"]);
     for note in [
         "note: 1 frame on can7, which is no bus of the rules; say which with --map can7=BUS (one of powertrain, body)\n",
-        "note: 1 frame stamped earlier than one before; rules saw them at the time of that one\n",
+        "note: 1 frame stamped earlier than one before; rules saw them at the time of that one; put them in order with --sort\n",
         "5 frames of 3 interfaces -> 2 frames\n",
     ] {
         assert!(stderr.contains(note), "{stderr}");
@@ -473,4 +473,25 @@ fn what_cannot_be_applied_leaves_nothing() {
     }
     let (stdout, _, out) = apply("(1.000000) can0 123#\n", &["--json"], 0);
     assert!(out.is_some() && stdout.lines().all(|line| line.starts_with('{')));
+}
+
+#[test]
+fn rules_see_a_recording_in_order_if_it_is_sorted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (rules, sent) = (path("a.rules.toml"), path("sent.log"));
+    fs::write(&rules, RULES).unwrap();
+    let log = "(2.000000) can0 300#\n(1.000000) can0 301#\n";
+    for (option, first, note) in [
+        ("--color=never", "(0000000002.000000) can1 300#", "; put them in order with --sort"),
+        (
+            "--sort",
+            "(0000000001.000000) can1 301#",
+            "note: 1 record stamped earlier than one before moved to its",
+        ),
+    ] {
+        let (_, stderr) = run(&["apply", &rules, "-", &sent, "--force", option], log, 0);
+        assert!(stderr.contains(note), "{option}: {stderr}");
+        assert!(fs::read_to_string(&sent).unwrap().starts_with(first), "{option}");
+    }
 }

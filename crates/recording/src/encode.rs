@@ -91,7 +91,7 @@ impl fmt::Display for EncodeError {
             Self::BeforeStart(time_ns) => write!(
                 f,
                 "a frame at {}.{:09} s is before the first one of the recording, from which the format \
-                 counts times; use pcapng or candump",
+                 counts times; put the records in order of time (--sort), or use pcapng or candump",
                 time_ns / NANOS_PER_SECOND,
                 time_ns % NANOS_PER_SECOND
             ),

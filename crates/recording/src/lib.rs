@@ -57,6 +57,7 @@ mod format;
 mod merge;
 mod read;
 mod record;
+mod sort;
 mod statistics;
 mod write;
 
@@ -80,6 +81,7 @@ pub use record::{
     AnyRecord, Direction, EitherRecord, InterfaceError, InterfaceIndex, Interfaces,
     MAX_INTERFACE_NAME_LEN, MAX_INTERFACES, Packet, PacketSpan, Record,
 };
+pub use sort::{SORT_WINDOW, Sorted};
 pub use statistics::{
     BusStatistics, BusyBits, EthernetStatistics, IdStatistics, LinkStatistics, MAX_IDS,
     MAX_STREAMS, PEAK_WINDOWS_NS, Pause, PeriodStatistics, Statistics, Stream, StreamStatistics,

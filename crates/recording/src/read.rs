@@ -12,6 +12,7 @@ use crate::decode::{DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Step};
 use crate::error::{Problem, RecordingError};
 use crate::format::{FORMATS, Format};
 use crate::record::{AnyRecord, EitherRecord, Interfaces, PacketSpan, Record};
+use crate::sort::{Sorted, Sorter};
 
 const BUFFER_LEN: usize = 2 * MAX_RECORD_LEN;
 /// How much is read at most to find out the format.
@@ -104,6 +105,7 @@ pub struct Recording {
     ethernet_frames: u64,
     cut: Option<RecordingError>,
     unverified: Option<u64>,
+    sorter: Option<Sorter<RecordingError>>,
 }
 
 type BeforeReading = Box<dyn FnMut() -> io::Result<()> + Send>;
@@ -188,6 +190,7 @@ impl Recording {
             ethernet_frames: 0,
             cut: None,
             unverified: None,
+            sorter: None,
         };
         recording.decompress()?;
         recording.format = match format {
@@ -202,6 +205,13 @@ impl Recording {
     #[must_use]
     pub fn skip_malformed(mut self, skips_malformed: bool) -> Self {
         self.skips_malformed = skips_malformed;
+        self
+    }
+
+    /// Puts records in order of time, within a window of so many that wait for earlier ones; see [`SORT_WINDOW`](crate::SORT_WINDOW).
+    #[must_use]
+    pub fn sort(mut self, window: Option<usize>) -> Self {
+        self.sorter = window.map(Sorter::new);
         self
     }
 
@@ -259,6 +269,12 @@ impl Recording {
     #[must_use]
     pub fn unverified(&self) -> Option<u64> {
         self.unverified
+    }
+
+    /// What became of records that were stamped earlier than one before them, if they are sorted.
+    #[must_use]
+    pub fn sorted(&self) -> Option<Sorted> {
+        self.sorter.as_ref().map(Sorter::sorted)
     }
 
     /// When the measurement began, in nanoseconds since 1970, if the recording has said so.
@@ -423,7 +439,8 @@ impl Recording {
         let record = match found {
             Found::Can(record) => AnyRecord::Can(record),
             Found::Ethernet(record) => {
-                AnyRecord::Ethernet(record.map(|span| span.slice(&self.buffer)))
+                let buffer = self.sorter.as_ref().map_or(&self.buffer[..], Sorter::packet);
+                AnyRecord::Ethernet(record.map(|span| span.slice(buffer)))
             }
         };
         let interface = self.decoder.interfaces().name(found.interface());
@@ -436,6 +453,23 @@ impl Recording {
 
     /// The next frame, unless the reading is over.
     pub(crate) fn next_found(&mut self) -> Option<Result<Found, RecordingError>> {
+        if self.sorter.is_none() {
+            return self.next_read();
+        }
+        while self.sorter.as_ref().is_some_and(Sorter::wants_more) {
+            let read = self.next_read();
+            let Some(sorter) = &mut self.sorter else { break };
+            match read {
+                Some(Ok(found)) => sorter.push(found, &self.buffer),
+                Some(Err(error)) if error.is_pause() => return Some(Err(error)),
+                ended => sorter.end(ended.and_then(Result::err)),
+            }
+        }
+        self.sorter.as_mut()?.pop()
+    }
+
+    /// The next frame in the order of the file.
+    fn next_read(&mut self) -> Option<Result<Found, RecordingError>> {
         if self.is_over {
             return None;
         }

@@ -9,7 +9,7 @@ use candor_output::say;
 use candor_recording::{AnyRecord, Entry};
 use clap::Args;
 
-use super::{InputArgs, Output, is_confirmed, write_copy};
+use super::{InputArgs, Output, SortArgs, is_sound, write_copy};
 use crate::Answer;
 use crate::bus::view;
 use crate::reading::has_interface;
@@ -48,13 +48,15 @@ pub(crate) struct CutArgs {
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
+    sorting: SortArgs,
+    #[command(flatten)]
     input: InputArgs,
 }
 
 /// False if no frame was kept.
 pub(super) fn run(args: &CutArgs) -> Answer {
     let criteria = args.criteria()?;
-    let mut recording = args.input.open(&args.input_file)?;
+    let mut recording = args.sorting.sort(args.input.open(&args.input_file)?);
     let writer = args.output.create(&args.output_file, &recording)?;
     let format = writer.format();
     let mut first_ns = None;
@@ -75,7 +77,7 @@ pub(super) fn run(args: &CutArgs) -> Answer {
     }
     let read = counted(copied.read, "frame");
     say!("{} of {read} kept: {} -> {}", copied.records, recording.format().name, format.name);
-    Ok(copied.records > 0 && is_confirmed(&recording))
+    Ok(copied.records > 0 && is_sound(&recording))
 }
 
 impl CutArgs {

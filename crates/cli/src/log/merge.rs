@@ -9,8 +9,8 @@ use candor_recording::{Merge, MergeInput, Recording, Writer};
 use clap::Args;
 
 use super::{
-    Copied, InputArgs, Output, Progress, at_most_one_stdin, explain, explain_malformed,
-    is_confirmed, report_skipped,
+    Copied, InputArgs, Output, Progress, SortArgs, at_most_one_stdin, explain, explain_malformed,
+    is_sound, report_skipped,
 };
 use crate::Answer;
 use crate::duration;
@@ -29,6 +29,8 @@ pub(crate) struct MergeArgs {
     offsets: Vec<Offset>,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    sorting: SortArgs,
     #[command(flatten)]
     input: InputArgs,
 }
@@ -55,8 +57,8 @@ impl FromStr for Offset {
 
 pub(super) fn run(args: &MergeArgs) -> Answer {
     let shifts_ns = args.shifts_ns()?;
-    let open = |file: &PathBuf| args.input.open(file);
-    let recordings: Vec<_> = args.input_files.iter().map(open).collect::<Result<_, _>>()?;
+    let open = |file: &PathBuf| Ok(args.sorting.sort(args.input.open(file)?));
+    let recordings: Vec<_> = args.input_files.iter().map(open).collect::<Result<_, String>>()?;
     let formats: Vec<_> = recordings.iter().map(Recording::format).collect();
     let writer = args.output.create_from(&args.output_file, &formats)?;
     let format = writer.format();
@@ -74,7 +76,7 @@ pub(super) fn run(args: &MergeArgs) -> Answer {
     let records = counted(copied.records, "record");
     let files = counted(args.input_files.len() as u64, "recording");
     say!("{records} of {files}: {} -> {}", names.join(", "), format.name);
-    Ok(merge.inputs().iter().all(|input| is_confirmed(input.recording())))
+    Ok(merge.inputs().iter().all(|input| is_sound(input.recording())))
 }
 
 impl MergeArgs {
@@ -146,9 +148,10 @@ fn copy(
 fn report(merge: &Merge, files: &[PathBuf]) {
     for (input, file) in merge.inputs().iter().zip(files) {
         report_skipped(input.recording());
-        if input.backwards() > 0 {
+        if input.backwards() > 0 && input.recording().sorted().is_none() {
             say!(
-                "note: {}: {} stamped earlier than the one before; they stay behind it, so OUT goes back in time there, too",
+                "note: {}: {} stamped earlier than the one before; they stay behind it, so OUT goes back in time there, too; put \
+                 them in order with --sort",
                 file.display(),
                 counted(input.backwards(), "record")
             );

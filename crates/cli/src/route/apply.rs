@@ -16,7 +16,9 @@ use super::run::summary;
 use super::{Rules, read_rules, stats};
 use crate::Answer;
 use crate::color;
-use crate::log::{InputArgs, Output, Progress, explain_malformed, is_confirmed, report_skipped};
+use crate::log::{
+    InputArgs, Output, Progress, SortArgs, explain_malformed, is_sound, report_skipped,
+};
 use crate::output::{pair, print};
 
 #[derive(Args)]
@@ -39,6 +41,8 @@ pub(crate) struct ApplyArgs {
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
+    sorting: SortArgs,
+    #[command(flatten)]
     input: InputArgs,
 }
 
@@ -47,7 +51,7 @@ fn read_mapping(text: &str) -> Result<(String, String), String> {
     pair(text).ok_or_else(|| "expected INTERFACE=BUS, such as can0=powertrain".into())
 }
 
-/// False if the rules have errors, if no frame of the recording is on one of their buses, or if no checksum confirms some of them.
+/// False if the rules have errors, if no frame of the recording is on one of their buses, or if no checksum confirms some of them or not all could be sorted.
 pub(super) fn run(args: &ApplyArgs) -> Answer {
     let Rules { name, table, findings, .. } = read_rules(&args.rules)?;
     color::eprint_findings(&findings);
@@ -57,7 +61,7 @@ pub(super) fn run(args: &ApplyArgs) -> Answer {
     if args.json && to_stdout {
         return Err("--json and OUT both are standard output; write the frames into a file".into());
     }
-    let mut recording = args.input.open(&args.input_file)?;
+    let mut recording = args.sorting.sort(args.input.open(&args.input_file)?);
     let writer = args.output.create(&args.output_file, &recording)?;
     let mut work = Work { offline: Offline::new(table), writer, buses, done: Done::default() };
     if !work.through(args, &mut recording)? {
@@ -69,7 +73,7 @@ pub(super) fn run(args: &ApplyArgs) -> Answer {
         finished => finished.map_err(|error| error.to_string())?,
     }
     report_skipped(&recording);
-    done.report(&buses, &offline);
+    done.report(&buses, &offline, recording.sorted().is_some());
     let snapshot = offline.snapshot(&name);
     match (args.json, to_stdout) {
         (true, _) => print(&stats::json::lines(&snapshot, None)?)?,
@@ -79,7 +83,7 @@ pub(super) fn run(args: &ApplyArgs) -> Answer {
     let (frames, copies) = (counted(done.frames, "frame"), counted(done.copies, "frame"));
     say!("{frames} of {} -> {copies}", counted(recording.interfaces().len() as u64, "interface"));
     let is_applied = done.frames == 0 || done.foreign.values().sum::<u64>() < done.frames;
-    Ok(is_applied && is_confirmed(&recording))
+    Ok(is_applied && is_sound(&recording))
 }
 
 /// What of a recording is which bus.
@@ -158,7 +162,7 @@ struct Done {
 }
 
 impl Done {
-    fn report(&self, buses: &Buses, offline: &Offline) {
+    fn report(&self, buses: &Buses, offline: &Offline, is_sorted: bool) {
         for (interface, count) in &self.foreign {
             let names: Vec<_> = buses.table.buses.iter().map(|bus| bus.name.as_str()).collect();
             say!(
@@ -168,8 +172,9 @@ impl Done {
             );
         }
         if offline.backwards() > 0 {
+            let remedy = if is_sorted { "" } else { "; put them in order with --sort" };
             say!(
-                "note: {} stamped earlier than one before; rules saw them at the time of that one",
+                "note: {} stamped earlier than one before; rules saw them at the time of that one{remedy}",
                 counted(offline.backwards(), "frame")
             );
         }
