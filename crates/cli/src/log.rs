@@ -28,7 +28,7 @@ use crate::Answer;
 use crate::file_kind::FileKind;
 use crate::output::{distinct, thousands, unwritable};
 use crate::overwrite::{Overwriting, refusal};
-use crate::reading::ReadingArgs;
+use crate::reading::{ReadingArgs, is_sound};
 
 /// Examine, convert, cut, merge and compare recordings of CAN and Ethernet traffic
 #[derive(Subcommand)]
@@ -349,16 +349,6 @@ pub(crate) fn explain_malformed(error: RecordingError, records: u64, file: &Path
         return format!("{error}; or skip such records with --skip-malformed");
     }
     FileKind::Recording.mix_up(file).unwrap_or_else(|| explain(error))
-}
-
-/// False if no checksum confirms what was read at last of what the recording is compressed with.
-pub(crate) fn is_confirmed(recording: &Recording) -> bool {
-    recording.unverified().is_none()
-}
-
-/// The same, or if not all of it could be sorted.
-pub(crate) fn is_sound(recording: &Recording) -> bool {
-    is_confirmed(recording) && recording.sorted().is_none_or(|sorted| sorted.late == 0)
 }
 
 pub(crate) fn report_skipped(recording: &Recording) {

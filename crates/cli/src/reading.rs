@@ -50,6 +50,16 @@ pub(crate) fn has_interface(name: &str, recording: &Recording) -> bool {
     is_there
 }
 
+/// False if no checksum confirms what was read at last of what the recording is compressed with.
+pub(crate) fn is_confirmed(recording: &Recording) -> bool {
+    recording.unverified().is_none()
+}
+
+/// The same, or if not all of it could be sorted.
+pub(crate) fn is_sound(recording: &Recording) -> bool {
+    is_confirmed(recording) && recording.sorted().is_none_or(|sorted| sorted.late == 0)
+}
+
 /// What writes frames as candump does.
 pub(crate) fn candump_lines() -> Result<Box<dyn Encoder>, String> {
     // Every list of formats has candump's.

@@ -475,11 +475,14 @@ mod tests {
         for nothing in ["", "half a line", "(1000.00", "text\nof two lines\n"] {
             trouble.clear();
             fs::write(&path, nothing).unwrap();
-            let expected = format!(
-                "{} has no frame of a recording now; it is looked for again",
-                path.display()
-            );
-            receive(&|_| trouble.get().is_some_and(|why| why == expected));
+            let expected = match nothing.ends_with('\n') {
+                false => format!("{} has no frame of a recording now; ", path.display()),
+                // It has a line that is none of a recording.
+                true => format!("{}: not a recording: ", path.display()),
+            };
+            let is_expected =
+                |why: String| why.contains(&expected) && why.ends_with("; it is looked for again");
+            receive(&|_| trouble.get().is_some_and(is_expected));
         }
         // Nobody writes into it.
         fs::remove_file(&path).unwrap();

@@ -30,8 +30,6 @@ mod candump;
 mod carbus;
 mod channels;
 mod console;
-#[cfg(test)]
-mod flips;
 mod gvret;
 mod link;
 mod mf4;
@@ -286,6 +284,8 @@ impl Eq for Format {}
 
 #[cfg(test)]
 mod tests {
+    mod flips;
+
     use candor_wire::can::frame::{ERR_FLAG, FD_LENGTHS, SFF_MASK};
     use candor_wire::can::{ExtendedId, Frame, Id, StandardId};
     use proptest::prelude::*;

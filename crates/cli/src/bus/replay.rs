@@ -15,9 +15,8 @@ use clap::Args;
 use super::live;
 use super::sending::{self, SendingArgs};
 use crate::Answer;
-use crate::log::is_confirmed;
 use crate::output::distinct;
-use crate::reading::{ReadingArgs, has_interface};
+use crate::reading::{ReadingArgs, has_interface, is_confirmed};
 use candor_bus::select::Selection;
 
 #[derive(Args)]

@@ -9,10 +9,10 @@ use candor_output::say;
 use candor_recording::{AnyRecord, Entry};
 use clap::Args;
 
-use super::{InputArgs, Output, SortArgs, is_sound, write_copy};
+use super::{InputArgs, Output, SortArgs, write_copy};
 use crate::Answer;
 use crate::bus::view;
-use crate::reading::has_interface;
+use crate::reading::{has_interface, is_sound};
 
 #[derive(Args)]
 pub(crate) struct CutArgs {

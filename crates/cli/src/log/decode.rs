@@ -18,8 +18,9 @@ use clap::{Args, ValueEnum};
 
 use crate::Answer;
 use crate::bus::view;
+use crate::reading::is_confirmed;
 
-use super::{InputArgs, Stop, at_most_one_stdin, explain_malformed, is_confirmed, report_skipped};
+use super::{InputArgs, Stop, at_most_one_stdin, explain_malformed, report_skipped};
 
 #[derive(Args)]
 pub(crate) struct DecodeArgs {

@@ -16,12 +16,12 @@ use candor_time::Nanos;
 use clap::Args;
 
 use super::info::write_table;
-use super::{InputArgs, Stop, explain_malformed, is_confirmed, report_skipped, unshown};
+use super::{InputArgs, Stop, explain_malformed, report_skipped, unshown};
 use crate::Answer;
 use crate::duration;
 use crate::json;
 use crate::output::duration as shown;
-use crate::reading::candump_lines;
+use crate::reading::{candump_lines, is_confirmed};
 
 /// So many frames are shown unless all are asked for.
 const SHOWN: u64 = 10;

@@ -13,10 +13,11 @@ use candor_wire::can::notation::Identifier;
 use candor_wire::can::{Bitrate, Id, Timing};
 use clap::Args;
 
-use super::{InputArgs, Progress, explain_malformed, is_confirmed, report_skipped};
+use super::{InputArgs, Progress, explain_malformed, report_skipped};
 use crate::Answer;
 use crate::json;
 use crate::output::{Table, note_unusual, print};
+use crate::reading::is_confirmed;
 
 /// A bus cannot carry more: a second may hold the stamp of one frame more than fits into it.
 const FULL_PERCENT: f64 = 101.0;

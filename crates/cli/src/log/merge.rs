@@ -10,11 +10,12 @@ use clap::Args;
 
 use super::{
     Copied, InputArgs, Output, Progress, SortArgs, at_most_one_stdin, explain, explain_malformed,
-    is_sound, report_skipped,
+    report_skipped,
 };
 use crate::Answer;
 use crate::duration;
 use crate::output::distinct;
+use crate::reading::is_sound;
 
 #[derive(Args)]
 pub(crate) struct MergeArgs {

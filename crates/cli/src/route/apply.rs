@@ -16,10 +16,9 @@ use super::run::summary;
 use super::{Rules, read_rules, stats};
 use crate::Answer;
 use crate::color;
-use crate::log::{
-    InputArgs, Output, Progress, SortArgs, explain_malformed, is_sound, report_skipped,
-};
+use crate::log::{InputArgs, Output, Progress, SortArgs, explain_malformed, report_skipped};
 use crate::output::{pair, print};
+use crate::reading::is_sound;
 
 #[derive(Args)]
 pub(crate) struct ApplyArgs {

@@ -16,8 +16,9 @@ use crate::Answer;
 use crate::bus::live::Out;
 use crate::csv::Csv;
 use crate::file_kind::FileKind;
-use crate::log::{explain_malformed, is_confirmed, report_skipped};
+use crate::log::{explain_malformed, report_skipped};
 use crate::output::thousands;
+use crate::reading::is_confirmed;
 
 /// False if frames were lost, came outside of their windows, or are not as the schedule says.
 pub(super) fn run(args: &AnalyzeArgs, wanted: &Wanted, capture: &Path) -> Answer {

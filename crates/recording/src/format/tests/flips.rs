@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{Cursor, Write};
 use std::ops::Range;
 
-use super::tests::{Any, AnyNamed, TEXTS, encode};
-use super::*;
+use super::super::*;
+use super::{Any, AnyNamed, TEXTS, encode};
 use crate::compression::Compressor;
 use crate::{AnyRecord, Direction, PassedOver, Record, Recording, Step};
 
