@@ -26,7 +26,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::Answer;
 use crate::file_kind::FileKind;
-use crate::output::{distinct, thousands, unwritable};
+use crate::output::{thousands, unwritable};
 use crate::overwrite::{Overwriting, refusal};
 use crate::reading::{ReadingArgs, is_sound};
 
@@ -104,26 +104,23 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Creates a recording that is made of another one, and says what it does not keep.
-    pub(crate) fn create(&self, file: &Path, from: &Recording) -> Result<Writer, String> {
-        self.create_from(file, &[from.format()])
-    }
-
-    /// As [`Output::create`], of recordings in these formats.
-    fn create_from(&self, file: &Path, from: &[&Format]) -> Result<Writer, String> {
+    /// Creates a recording.
+    pub(crate) fn create(&self, file: &Path) -> Result<Writer, String> {
         let refuse = |error: RecordingError| match error.is_existing() {
             true => refusal(file),
             false => explain(error),
         };
         let existing = self.overwriting.existing();
-        let writer = candor_recording::create(file, self.to, existing).map_err(refuse)?;
-        let format = writer.format();
-        let losses = distinct(from.iter().flat_map(|from| format.losses(from)));
-        if !losses.is_empty() {
-            let losses = losses.join(", nor ");
-            say!("note: a recording in the format {} does not keep {losses}", format.name);
-        }
-        Ok(writer)
+        candor_recording::create(file, self.to, existing).map_err(refuse)
+    }
+}
+
+/// Says what the format of a recording that was written does not keep.
+pub(crate) fn report_losses(writer: &Writer) {
+    let losses: Vec<_> = writer.losses().collect();
+    if !losses.is_empty() {
+        let (name, losses) = (writer.format().name, losses.join(", nor "));
+        say!("note: a recording in the format {name} does not keep {losses}");
     }
 }
 
@@ -189,7 +186,7 @@ pub(crate) fn run(command: LogCommand) -> Answer {
 
 fn convert(args: &ConvertArgs) -> Answer {
     let mut recording = args.sorting.sort(args.input.open(&args.input_file)?);
-    let writer = args.output.create(&args.output_file, &recording)?;
+    let writer = args.output.create(&args.output_file)?;
     let format = writer.format();
     let files = Files { input: &args.input_file, output: &args.output_file };
     if let Some(copied) = write_copy(&mut recording, writer, files, |_| true)? {
@@ -267,16 +264,17 @@ fn write_copy(
     else {
         return Ok(None);
     };
+    progress.clear();
+    report_losses(&writer);
     match writer.finish() {
         Err(error) if error.is_broken_pipe() => return Ok(None),
         finished => finished.map_err(explain)?,
     }
-    progress.clear();
     report_skipped(recording);
     copied.report(format);
     let other = recording.passed_over().other_packets;
     if other > 0 {
-        say!("note: packets of other protocols skipped: {other}");
+        say!("note: what is no frame of CAN or Ethernet was skipped: {other}");
     }
     Ok(Some(copied))
 }

@@ -53,6 +53,11 @@ impl Writer {
         self.sink.format()
     }
 
+    /// As [`Sink::losses`].
+    pub fn losses(&self) -> impl Iterator<Item = String> {
+        self.sink.losses()
+    }
+
     /// As [`Sink::start`].
     pub fn start(&mut self, start_ns: u64) {
         self.sink.start(start_ns);
@@ -117,6 +122,36 @@ mod tests {
             create(Path::new("a.xyz"), None, Existing::Keep).err().unwrap().to_string(),
             "a.xyz: unknown file extension; use one of log, pcap, pcapng, asc, blf, trc (with .gz or .zst behind it, to compress it), or name the format"
         );
+    }
+
+    /// Only of what was there: other names, and error reports.
+    #[test]
+    fn what_a_format_does_not_keep_is_told() {
+        let report = "20000004#0001000000000000";
+        let [asc, log] = ["asc", "candump"].map(|name| Format::by_name(name).unwrap());
+        for (format, records, expected) in [
+            (asc, &[("can0", "123#"), ("can3", "123#")][..], &[][..]),
+            (
+                asc,
+                &[("car", "123#"), ("can0", "123#"), ("can5", report)],
+                &[
+                    "names of interfaces (car is can0 there, can0 is can1 there)",
+                    "what error reports say beyond that there was an error (error reports: 1)",
+                ],
+            ),
+            (asc, &[("can0", "20000080#0000000000000000")], &[]),
+            (log, &[("car", report)], &[]),
+        ] {
+            let mut sink = Sink::new("a", Vec::new(), format);
+            for (interface, frame) in records {
+                let frame = frame.parse().unwrap();
+                let interface_index = crate::InterfaceIndex(0);
+                let record =
+                    Record { time_ns: 0, interface: interface_index, direction: None, frame };
+                sink.write(&record, interface).unwrap();
+            }
+            assert_eq!(sink.losses().collect::<Vec<_>>(), expected, "{}", format.name);
+        }
     }
 
     #[test]

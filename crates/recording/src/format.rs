@@ -48,6 +48,7 @@ use candor_wire::can::frame::ERR_FLAG;
 use candor_wire::can::{Frame, FrameError};
 
 pub use can2udp::CAN2UDP;
+pub(crate) use channels::renamed;
 
 use crate::can_udp::CanUdp;
 use crate::compression::Compression;
@@ -140,7 +141,7 @@ pub enum Labels {
 
 /// The report of an error on the bus that says no more (`CAN_ERR_BUSERROR` of linux/can/error.h and eight zeros), as python-can
 /// writes error frames into candump logs.
-fn error_report() -> Result<Frame, FrameError> {
+pub(crate) fn error_report() -> Result<Frame, FrameError> {
     const BUS_ERROR: u32 = 0x80;
     Frame::from_parts(ERR_FLAG | BUS_ERROR, &[0; 8], None)
 }
@@ -226,21 +227,6 @@ impl Format {
             };
             rest = rest.get(consumed..).unwrap_or_default();
         }
-    }
-
-    /// What a recording in this format loses of one in the other and nobody can count, in words. Directions and Ethernet frames
-    /// that are lost are counted.
-    pub fn losses(&self, from: &Self) -> impl Iterator<Item = &'static str> {
-        let numbers = from.labels == Labels::Names && self.labels == Labels::Numbers;
-        [
-            (numbers, "names of interfaces (canN is channel N + 1, others take free numbers)"),
-            (
-                from.keeps_error_reports && !self.keeps_error_reports,
-                "what error reports say beyond that there was an error",
-            ),
-        ]
-        .into_iter()
-        .filter_map(|(is_lost, words)| is_lost.then_some(words))
     }
 
     /// A decoder for one recording. In captures of Ethernet, datagrams to can2udp's usual port are CAN frames.

@@ -6,8 +6,9 @@ use crate::compression::Compression;
 use crate::decode::MAX_RECORD_LEN;
 use crate::encode::Encoder;
 use crate::error::{Problem, RecordingError};
-use crate::format::Format;
+use crate::format::{Format, Labels, error_report, renamed};
 use crate::record::{AnyRecord, Record};
+use candor_wire::can::Kind;
 
 /// How much the buffer holds: it is written when it has [`MAX_RECORD_LEN`] bytes, and a record has as many at
 /// most.
@@ -46,6 +47,10 @@ pub struct Sink<W> {
     out: W,
     encoder: Box<dyn Encoder>,
     pub(crate) buffer: Vec<u8>,
+    /// The interfaces that were written, in the order in which they came, if the format numbers them.
+    names: Vec<String>,
+    /// The error reports of which the format keeps that there was an error.
+    error_reports: u64,
 }
 
 impl<W: Write> Sink<W> {
@@ -54,7 +59,15 @@ impl<W: Write> Sink<W> {
     pub fn new(name: &str, out: W, format: &'static Format) -> Self {
         let mut buffer = Vec::with_capacity(BUFFER_LEN);
         let encoder = format.encoder(&mut buffer);
-        Self { name: name.to_owned(), format, out, encoder, buffer }
+        Self {
+            name: name.to_owned(),
+            format,
+            out,
+            encoder,
+            buffer,
+            names: Vec::new(),
+            error_reports: 0,
+        }
     }
 
     /// The format it is in.
@@ -88,7 +101,38 @@ impl<W: Write> Sink<W> {
             }
         }
         .map_err(|error| RecordingError::new(&self.name, Problem::Unfit(error)))?;
+        self.note_losses(record, interface);
         if self.buffer.len() >= MAX_RECORD_LEN { self.flush() } else { Ok(()) }
+    }
+
+    fn note_losses(&mut self, record: &AnyRecord<'_>, interface: &str) {
+        let is_new = || !self.names.iter().any(|known| known == interface);
+        if self.format.labels == Labels::Numbers && is_new() {
+            self.names.push(interface.to_owned());
+        }
+        if let AnyRecord::Can(Record { frame, .. }) = record
+            && frame.kind() == Kind::Error
+            && !self.format.keeps_error_reports
+        {
+            let says_more = error_report().is_ok_and(|plain| plain != *frame);
+            self.error_reports += u64::from(says_more);
+        }
+    }
+
+    /// What the format did not keep of the records so far, in words: other names of interfaces than those by which they are read again, and what
+    /// error reports say.
+    pub fn losses(&self) -> impl Iterator<Item = String> {
+        let renamed: Vec<_> = renamed(&self.names)
+            .map(|(name, is_now)| format!("{name} is {is_now} there"))
+            .collect();
+        let names = format!("names of interfaces ({})", renamed.join(", "));
+        let reports = format!(
+            "what error reports say beyond that there was an error (error reports: {})",
+            self.error_reports
+        );
+        [(!renamed.is_empty(), names), (self.error_reports > 0, reports)]
+            .into_iter()
+            .filter_map(|(is_lost, words)| is_lost.then_some(words))
     }
 
     /// Writes what is in the buffer.

@@ -57,7 +57,7 @@ pub(crate) struct CutArgs {
 pub(super) fn run(args: &CutArgs) -> Answer {
     let criteria = args.criteria()?;
     let mut recording = args.sorting.sort(args.input.open(&args.input_file)?);
-    let writer = args.output.create(&args.output_file, &recording)?;
+    let writer = args.output.create(&args.output_file)?;
     let format = writer.format();
     let mut first_ns = None;
     let is_wanted = |entry: &Entry<'_>| {

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::{
     Copied, InputArgs, Output, Progress, SortArgs, at_most_one_stdin, explain, explain_malformed,
-    report_skipped,
+    report_losses, report_skipped,
 };
 use crate::Answer;
 use crate::duration;
@@ -61,7 +61,7 @@ pub(super) fn run(args: &MergeArgs) -> Answer {
     let open = |file: &PathBuf| Ok(args.sorting.sort(args.input.open(file)?));
     let recordings: Vec<_> = args.input_files.iter().map(open).collect::<Result<_, String>>()?;
     let formats: Vec<_> = recordings.iter().map(Recording::format).collect();
-    let writer = args.output.create_from(&args.output_file, &formats)?;
+    let writer = args.output.create(&args.output_file)?;
     let format = writer.format();
     let may_use_terminal = args.output_file.as_os_str() != "-";
     let len_bytes = recordings.iter().map(|it| it.len_bytes()).sum();
@@ -70,7 +70,6 @@ pub(super) fn run(args: &MergeArgs) -> Answer {
     let Some(copied) = copy(&mut merge, writer, &progress, &args.input_files)? else {
         return Ok(true);
     };
-    progress.clear();
     report(&merge, &args.input_files);
     copied.report(format);
     let names = distinct(formats.iter().map(|format| format.name));
@@ -139,6 +138,8 @@ fn copy(
         };
         progress.show_bytes(done.read, || consumed(merge));
     }
+    progress.clear();
+    report_losses(&writer);
     match writer.finish() {
         Err(error) if error.is_broken_pipe() => Ok(None),
         finished => finished.map_err(explain).map(|()| Some(done)),
@@ -161,6 +162,6 @@ fn report(merge: &Merge, files: &[PathBuf]) {
     let other = |input: &MergeInput| input.recording().passed_over().other_packets;
     let other: u64 = merge.inputs().iter().map(other).sum();
     if other > 0 {
-        say!("note: packets of other protocols skipped: {other}");
+        say!("note: what is no frame of CAN or Ethernet was skipped: {other}");
     }
 }

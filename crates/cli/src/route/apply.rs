@@ -16,7 +16,9 @@ use super::run::summary;
 use super::{Rules, read_rules, stats};
 use crate::Answer;
 use crate::color;
-use crate::log::{InputArgs, Output, Progress, SortArgs, explain_malformed, report_skipped};
+use crate::log::{
+    InputArgs, Output, Progress, SortArgs, explain_malformed, report_losses, report_skipped,
+};
 use crate::output::{pair, print};
 use crate::reading::is_sound;
 
@@ -61,12 +63,13 @@ pub(super) fn run(args: &ApplyArgs) -> Answer {
         return Err("--json and OUT both are standard output; write the frames into a file".into());
     }
     let mut recording = args.sorting.sort(args.input.open(&args.input_file)?);
-    let writer = args.output.create(&args.output_file, &recording)?;
+    let writer = args.output.create(&args.output_file)?;
     let mut work = Work { offline: Offline::new(table), writer, buses, done: Done::default() };
     if !work.through(args, &mut recording)? {
         return Ok(true);
     }
     let Work { offline, writer, buses, done } = work;
+    report_losses(&writer);
     match writer.finish() {
         Err(error) if error.is_broken_pipe() => return Ok(true),
         finished => finished.map_err(|error| error.to_string())?,

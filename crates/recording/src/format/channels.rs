@@ -73,6 +73,16 @@ impl Numbers {
     }
 }
 
+/// Which interfaces that are written in this order have other names when they are read, and which ones.
+pub(crate) fn renamed(names: &[String]) -> impl Iterator<Item = (&str, String)> {
+    let mut numbers = Numbers::default();
+    names.iter().filter_map(move |name| {
+        let channel = numbers.channel(name).ok()?;
+        let is_now = format!("can{}", channel.wrapping_sub(1));
+        (is_now != *name).then_some((name.as_str(), is_now))
+    })
+}
+
 /// N + 1 for `canN`, as long as it is the number of a channel and written as [`Channels`] would.
 fn number_in(name: &str) -> Option<u16> {
     let digits = name.strip_prefix("can")?;
