@@ -110,7 +110,7 @@ impl Recording {
         self.source().map_or(0, |source| source.skipped().count)
     }
 
-    /// Where the file ends inside a record, once that was found.
+    /// Where the file ends inside a record, or its compression is cut or has a wrong checksum, once that was found.
     #[getter]
     fn cut(&mut self) -> Option<String> {
         self.source().and_then(Source::cut).map(ToString::to_string)

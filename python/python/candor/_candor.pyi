@@ -251,7 +251,7 @@ class Recording:
     @property
     def cut(self, /) -> str | None:
         """
-        Where the file ends inside a record, once that was found.
+        Where the file ends inside a record, or its compression is cut or has a wrong checksum, once that was found.
         """
     @property
     def format(self, /) -> str | None:
