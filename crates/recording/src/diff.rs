@@ -43,6 +43,9 @@ pub enum Side {
 }
 
 impl Side {
+    /// Both of them.
+    pub const ALL: [Self; 2] = [Self::A, Self::B];
+
     /// The one that it is not.
     pub(crate) const fn other(self) -> Self {
         match self {
@@ -50,9 +53,6 @@ impl Side {
             Self::B => Self::A,
         }
     }
-
-    /// Both of them.
-    pub const ALL: [Self; 2] = [Self::A, Self::B];
 
     /// The letter for it.
     #[must_use]

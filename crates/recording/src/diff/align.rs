@@ -52,7 +52,7 @@ pub(super) fn unique(a: &[u32], b: &[u32]) -> (Vec<(usize, usize)>, [usize; 2]) 
 }
 
 /// Of pairs in the order of their first places, the most whose second places are in order, too (by patience sorting).
-fn in_order(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+pub(super) fn in_order(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     // The top of each pile, and below whom each pair lies.
     let mut tops: Vec<usize> = Vec::new();
     let mut below = vec![None; pairs.len()];

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::align::{Step, align, unique};
+use super::align::{Step, align, in_order, unique};
 use super::clocks::Follower;
 use super::place::{Found, Tail};
 use super::{Comparison, Key, MAX_DISPLACEMENT, MAX_PENDING, Side, Sighting};
@@ -103,23 +103,25 @@ impl Stream {
         steps.into_iter().for_each(|step| self.step(step));
     }
 
-    /// The recording whose next frames are all earlier than those of the other one, and how many of them can be passed, if the
-    /// frames tell nothing: of those that occur once, which data or a counter sets apart, hardly any is in both.
+    /// The recording whose next frames are earlier than all of the other one, and how many of them can be passed, if the frames tell nothing:
+    /// of those that occur once, which data or a counter sets apart, hardly any are in both in the same order. That is so where one
+    /// recording lacks nearly as many frames as are looked at.
     fn apart(&self, [a, b]: &[Vec<u32>; 2]) -> Option<(Side, usize)> {
         const FEW: usize = 8;
         let (pairs, counts) = unique(a, b);
-        if pairs.len() * FEW >= counts[0].min(counts[1]) {
+        if in_order(&pairs).len() * FEW >= counts[0].min(counts[1]) {
             return None;
         }
-        let time = |side: Side, place: usize| {
-            let sighting = self.waiting[side as usize].get(place)?;
-            Some(self.tail.clock().on_a(side, sighting.time_ns))
-        };
-        Side::ALL.into_iter().find_map(|side| {
-            let len = [a, b][side as usize].len();
-            let last = time(side, len - 1)?;
-            (last + APART_NS < time(side.other(), 0)?).then_some((side, len.div_ceil(2)))
-        })
+        let time = |side: Side, sighting: &Sighting| self.tail.clock().on_a(side, sighting.time_ns);
+        let [first_a, first_b] = self.fronts();
+        let starts = [time(Side::A, first_a?), time(Side::B, first_b?)];
+        let side = if starts[0] < starts[1] { Side::A } else { Side::B };
+        let until = starts[side.other() as usize] - APART_NS;
+        let is_earlier = |sighting: &&Sighting| time(side, sighting) < until;
+        let waiting = &self.waiting[side as usize];
+        let most = [a, b][side as usize].len().div_ceil(2);
+        let count = waiting.iter().take(most).take_while(is_earlier).count();
+        (count > 0).then_some((side, count))
     }
 
     fn fronts(&self) -> [Option<&Sighting>; 2] {

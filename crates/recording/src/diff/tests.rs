@@ -154,6 +154,33 @@ fn recordings_that_did_not_start_together_are_taken_to_have_one_clock() {
     assert_eq!((found.both, found.only), (100, [199_900, 0]));
 }
 
+/// A part that one recording lacks, about as long as what is looked at, or longer: the times tell it where frames do not.
+#[test]
+fn a_long_part_is_missing_and_no_other() {
+    let frame = |n: u64| {
+        // Some with a counter, some that come again and again, and some that do so rarely.
+        let data = match n % 8 {
+            0..3 => n,
+            3..6 => 0,
+            _ => n / 8 % 4_000,
+        };
+        (1_000_000 * MS + n * MS, format!("{:03X}#{data:08X}", n % 8))
+    };
+    let whole: Vec<_> = (0..150_000).map(frame).collect();
+    let a = numbered(&whole);
+    for cut in [58_000, 62_000, 65_536, 65_600, 66_000, 70_000, 100_000] {
+        let kept = [&whole[..30_000], &whole[30_000 + cut..]].concat();
+        let b = numbered(&kept);
+        let (only, found) = compared(&a, &b, Comparison::default());
+        assert_eq!(found.only, [cut as u64, 0], "{cut}: {found:?}");
+        assert_eq!(
+            (only[0].first(), only[0].last()),
+            (Some(&30_001), Some(&(30_000 + cut as u64)))
+        );
+        assert_eq!(compared(&b, &a, Comparison::default()).1.only, [0, cut as u64], "{cut}");
+    }
+}
+
 /// Frames of an interface that the other recording lacks, or has much later, stop nothing; what does not wait any longer is told.
 #[test]
 fn frames_that_wait_are_bounded() {
