@@ -154,24 +154,24 @@ impl<'py> FromPyObject<'_, 'py> for Number {
             let wrong = |_| not_expected("a number, or the name of a value", &object);
             return object.extract().map(Self::Float).map_err(wrong);
         }
-        // No signal has a number that is as large.
-        let infinite =
-            || if object.lt(0).unwrap_or(false) { f64::NEG_INFINITY } else { f64::INFINITY };
-        let about = || Self::Float(object.extract().unwrap_or_else(|_| infinite()));
-        Ok(object.extract().map_or_else(|_| about(), Self::Whole))
+        if let Ok(number) = object.extract() {
+            return Ok(Self::Whole(number));
+        }
+        object.extract().map(Self::Float).map_err(|_| {
+            EncodeError::new_err(
+                "a whole number of more than 1024 bits fits into no signal; give a smaller one",
+            )
+        })
     }
 }
 
 impl Number {
-    /// The nearest raw value, exactly where the signal has only whole numbers.
+    /// The nearest raw value, exactly where the number is whole.
     fn value_of(self, signal: &signals::Signal) -> Value {
         match self {
             Self::Float(physical) => Value::Physical(physical),
             Self::Whole(number) => {
-                let exact = whole_scaling(signal).and_then(|(scale, offset)| {
-                    signals::rounded_quotient(number.checked_sub(offset)?, scale)
-                });
-                exact.map_or(Value::Physical(number as f64), Value::Raw)
+                signal.raw_of_whole(number).map_or(Value::Physical(number as f64), Value::Raw)
             }
         }
     }

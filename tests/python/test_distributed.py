@@ -1,5 +1,6 @@
 """`candor.distributed`: the same parts whatever happens to the workers."""
 
+import gzip
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import candor
 import polars
@@ -237,8 +239,49 @@ class Distributed(unittest.TestCase):
         with self.assertRaisesRegex(candor.Error, f"1 of 9 recordings could not be decoded, so {out} stays as it was; the first: 0/drive0.log"):
             self.decode("out", workers=2)
         self.assertEqual(everything(out), before)
+        whole = drive.read_bytes()
+        for damaged, words in [(os.urandom(500) + b"\0", "a file that the result has a part of is no recording"), (None, "FileNotFoundError")]:
+            drive.unlink()
+            drive.symlink_to(self.folder / "nothing") if damaged is None else drive.write_bytes(damaged)
+            with self.assertRaisesRegex(candor.Error, f"{words}.*|.*{words}"):
+                self.decode("out", workers=2)
+            self.assertEqual(everything(out), before)
         drive.unlink()
         self.assertEqual(len(self.decode("out", workers=2)["parts"]), DRIVES - 1)
+        drive.write_bytes(whole)
+
+    def test_what_is_damaged_is_no_note(self):
+        packed = gzip.compress(DRIVE.read_bytes())
+        (self.folder / "drives/cut.log.gz").write_bytes(packed[:20])
+        with self.assertRaisesRegex(candor.Error, "1 of 10 recordings could not be decoded, .*cut.log.gz: RecordingError|ends inside"):
+            self.decode("out", workers=2)
+        (self.folder / "drives/cut.log.gz").write_bytes(packed[:-6])
+        with self.assertWarnsRegex(candor.RecordingWarning, "cut.log.gz: byte .*: the file ends inside"):
+            self.decode("out", workers=2)
+
+    def test_a_folder_that_cannot_be_listed_stops_the_call(self):
+        refused = PermissionError(13, "Permission denied", "sub")
+        with unittest.mock.patch("os.walk", side_effect=lambda top, onerror=None: onerror(refused) or iter([])), self.assertRaises(PermissionError):
+            self.decode("out", workers=2)
+
+    def test_a_manifest_of_somebody_else_stays(self):
+        manifest = self.folder / "out/manifest.json"
+        manifest.parent.mkdir()
+        manifest.write_text('{"mine": 1}')
+        with self.assertRaisesRegex(FileExistsError, "this is no manifest of candor.distributed"):
+            self.decode("out", workers=2)
+        self.assertEqual(manifest.read_text(), '{"mine": 1}')
+
+    def test_ctrl_c_waits_for_the_new_result(self):
+        came = []
+        before = signal.signal(signal.SIGINT, lambda *_: came.append(1))
+        try:
+            with distributed._uninterrupted():
+                signal.raise_signal(signal.SIGINT)
+                self.assertEqual(came, [])
+            self.assertEqual(came, [1])
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def test_a_full_disk_leaves_what_was_there(self):
         self.decode("out", workers=2, signals="EngineSpeed.*")

@@ -242,7 +242,7 @@ class Database(Folder):
             ("`Left` is 60, but must be -10 to 50", {"Page": 0, "Left": 60, "time": 0}),
             ("`Left` holds finite numbers only", {"Page": 0, "Left": math.nan, "time": 0}),
             (f"`Left` is {10 ** 40}, but must be", {"Page": 0, "Left": 10 ** 40, "time": 0}),
-            ("`Left` holds finite numbers only", {"Page": 0, "Left": -10 ** 400, "time": 0}),
+            ("a whole number of more than 1024 bits fits into no signal", {"Page": 0, "Left": -10 ** 400, "time": 0}),
             # What strict=False does not allow either.
             ("`Page` is -1, but must be 0 to 255", {"Page": -1}),
             ("`time` has no value", {"Page": 0, "Left": 1}),
@@ -273,6 +273,8 @@ BO_ 1 Fine: 8 A
  SG_ X : 0|54@1+ (1e-05,0) [0|0] "" A
 BO_ 2 Whole: 8 A
  SG_ X : 0|64@1+ (3,1) [0|0] "" A
+BO_ 3 Tenths: 8 A
+ SG_ X : 0|63@1+ (0.1,0) [0|0] "" A
 """)
         database, draw = candor.Database(dbc), random.Random(7)
         for _ in range(500):
@@ -285,6 +287,9 @@ BO_ 2 Whole: 8 A
             number = draw.randrange(1, 3 * 2 ** 64 - 2)
             again = int.from_bytes(database.encode_message("Whole", {"X": number}), "little")
             self.assertLessEqual(abs(3 * again + 1 - number), 1, number)
+            number //= 100
+            again = int.from_bytes(database.encode_message("Tenths", {"X": number}), "little")
+            self.assertEqual(again, 10 * number)
         with self.assertRaisesRegex(candor.EncodeError, f"is {2 ** 66}, but must be 1 to {3 * (2 ** 64 - 1) + 1}"):
             database.encode_message("Whole", {"X": 2 ** 66})
 

@@ -58,6 +58,6 @@ pub use dbc::{MAX_BYTES, MAX_MESSAGES, MAX_SIGNALS};
 pub use error::{EncodeError, NotFound};
 pub use fit::Fit;
 pub use message::{MAX_NESTING, Message};
-pub use scaling::{Scaling, rounded_quotient};
+pub use scaling::Scaling;
 pub use signal::{Decoded, Selection, Signal, Value, ValueNames, ValueType};
 pub use wanted::Wanted;

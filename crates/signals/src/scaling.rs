@@ -104,6 +104,13 @@ impl Scaling {
         rounded_quotient(dividend, divisor)
     }
 
+    /// The raw value next to a physical one that is a whole number, however large, as [`Scaling::nearest`] finds it.
+    pub(crate) fn nearest_to_whole(self, physical: i128) -> Option<i128> {
+        let Decimal { scale, offset, power } = self.decimal.or_else(|| self.whole())?;
+        let dividend = physical.checked_mul(power as i128)?.checked_sub(offset.into())?;
+        rounded_quotient(dividend, scale.into())
+    }
+
     /// The physical value of a whole number where scale and offset are whole numbers.
     pub(crate) fn whole_of(self, raw: i128) -> Option<i128> {
         let Decimal { scale, offset, .. } = self.whole()?;
@@ -150,8 +157,7 @@ pub(crate) fn parts(number: f64) -> Option<(i128, i32)> {
 }
 
 /// The whole number next to a quotient; of two, that farther from zero. `None` if it is too large, or the divisor is 0.
-#[must_use]
-pub fn rounded_quotient(dividend: i128, divisor: i128) -> Option<i128> {
+fn rounded_quotient(dividend: i128, divisor: i128) -> Option<i128> {
     let (quotient, rest) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
     let is_up = rest.unsigned_abs() >= divisor.unsigned_abs() - rest.unsigned_abs();
     let away = if (dividend < 0) == (divisor < 0) { 1 } else { -1 };

@@ -213,6 +213,14 @@ impl Signal {
         }
     }
 
+    /// The raw value next to a physical one that is a whole number: also where `f64` does not have it. `None` if it is a floating-point
+    /// signal, or scale and offset are no decimal numbers of few digits.
+    #[must_use]
+    pub fn raw_of_whole(&self, physical: i128) -> Option<i128> {
+        let is_integer = self.value_type == ValueType::Integer;
+        is_integer.then(|| self.scaling.nearest_to_whole(physical))?
+    }
+
     /// Writes a raw value, or the one next to a physical value, and leaves every other bit as it is.
     ///
     /// # Errors

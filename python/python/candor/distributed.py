@@ -27,6 +27,7 @@ import pathlib
 import queue
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -101,6 +102,7 @@ def decode(
         "folder": str(folder.absolute()),
         "out": str(out.absolute()),
     }
+    _refuse_others(out)
     (out / "parts").mkdir(parents=True, exist_ok=True)
     with _locked(out), _swept(out):
         ended = []
@@ -111,12 +113,18 @@ def decode(
                 shown(done, len(recordings), outcome["of"])
         manifest = _manifest(settings, ended)
         failed = [f"{it['recording']}: {it['error']}" for it in manifest["failed"]]
-        reason = f"{len(failed)} of {len(recordings)} recordings could not be decoded" if failed else f"no file in {folder} is a recording"
+        reason = f"{len(failed)} of {len(recordings)} recordings could not be decoded"
+        if not failed:
+            reason = f"no file in {folder} is a recording" if not manifest["parts"] else "a file that the result has a part of is no recording"
         first = (failed or [it["reason"] for it in manifest["passed_over"]] or [""])[0]
         if not manifest["parts"] or _loses(out, manifest):
             _sweep(out, lambda path: PART.fullmatch(path.name) and not path.suffix)
             raise candor.Error(f"{reason}, so {out} stays as it was; the first: {first}")
-        _commit(out, manifest)
+        with _uninterrupted():
+            _commit(out, manifest)
+    for part in manifest["parts"]:
+        for text in part["warnings"]:
+            warnings.warn(text, candor.RecordingWarning, stacklevel=2)
     if failed:
         raise candor.Error(f"{reason}, the others are in {out}; the first: {first}")
     return manifest
@@ -272,11 +280,15 @@ def _recordings(folder: pathlib.Path, out: pathlib.Path, pattern: str) -> list[s
     inside = folder.resolve().parts[len(out.resolve().parts):] if folder.resolve().is_relative_to(out.resolve()) else None
     if inside is not None and (not inside or inside[0] == "parts" or inside[0].startswith("message=")):
         raise ValueError(f"{out}: the recordings are where the result would be; give another folder, such as {folder / 'decoded'}")
+    def refuse(error: OSError) -> None:
+        raise error
+
     found = []
-    for place, folders, files in os.walk(folder):
+    for place, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".") and pathlib.Path(place, name).resolve() != out.resolve()]
         paths = (pathlib.Path(place, name) for name in files if not name.startswith(".") and fnmatch.fnmatch(name, pattern))
-        found += [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
+        # A link to nothing is a recording that is missing.
+        found += [path.relative_to(folder).as_posix() for path in paths if path.is_file() or path.is_symlink() and not path.exists()]
     if not found:
         raise candor.Error(f"{folder}: no file in the folder is called like {pattern!r}; give the folder with the recordings")
     return sorted(found)
@@ -308,10 +320,33 @@ def _earlier(out: pathlib.Path) -> dict[str, Any]:
         return {}
 
 
+def _refuse_others(out: pathlib.Path) -> None:
+    """Refuses a folder with a manifest of somebody else."""
+    path = out / "manifest.json"
+    if path.is_file() and "schema" not in _earlier(out):
+        raise FileExistsError(errno.EEXIST, "this is no manifest of candor.distributed; give another folder", str(path))
+
+
 def _loses(out: pathlib.Path, manifest: dict[str, Any]) -> bool:
-    """Whether a recording failed that the result has."""
+    """Whether a file that the result has a part of is there, but failed or is no recording any more."""
     had = {part["recording"] for part in _earlier(out).get("parts", [])}
-    return any(failed["recording"] in had for failed in manifest["failed"])
+    return any(it["recording"] in had for it in [*manifest["failed"], *manifest["passed_over"]])
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Generator[None, None, None]:
+    """Lets Ctrl-C wait until what takes a moment is done: half of it would be neither the earlier result nor the new one."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+        yield
+        return
+    came: list[tuple[int, Any]] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came and callable(before):
+        before(*came[0])
 
 
 def _commit(out: pathlib.Path, manifest: dict[str, Any]) -> None:
@@ -406,7 +441,9 @@ def _task(settings: dict[str, Any], recording: str) -> dict[str, Any]:
         try:
             candor.read(path).close()
         except candor.RecordingError as error:
-            return {"of": recording, "reason": str(error)}
+            # One that is damaged is a recording.
+            kind = "reason" if str(error).startswith(f"{path}: not a recording") else "error"
+            return {"of": recording, kind: str(error)}
         out, name = pathlib.Path(settings["out"]), _name(settings, recording, path)
         return _made(out, name) or _decode(settings, recording, name)
     except (OSError, candor.Error, MemoryError) as error:
