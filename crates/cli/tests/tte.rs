@@ -284,6 +284,29 @@ flow.tt = { class = "tt", id = 1, from = "a", to = "b", send = "500us" }
         assert_eq!(code, Some(1), "{stdout}");
         let outside = result(&stdout)["data"]["sections"]["analysis"]["outside"].as_u64().unwrap();
         assert!((10..50).contains(&outside), "{outside}");
+        // A copy of every frame, and every frame of one interface: neither is what the schedule says.
+        let merge = Command::new(env!("CARGO_BIN_EXE_candor"))
+            .current_dir(path)
+            .args(["log", "merge", "n.pcapng", "n.pcapng", "twice.pcapng"])
+            .output()
+            .unwrap();
+        assert!(merge.status.success());
+        let cut = Command::new(env!("CARGO_BIN_EXE_candor"))
+            .current_dir(path)
+            .args(["log", "cut", "n.pcapng", "behind.pcapng", "--bus", "out/s"])
+            .output()
+            .unwrap();
+        assert!(cut.status.success());
+        let (code, stdout, _) = tte(path, "analyze n.toml twice.pcapng --interface in/a");
+        assert_eq!(code, Some(1), "{stdout}");
+        let (code, _, stderr) = tte(path, "analyze n.toml n.pcapng --interface out/s --from out/s");
+        assert_eq!(code, Some(2), "{stderr}");
+        assert!(
+            stderr.contains("--from names the interface behind the network, out/s"),
+            "{stderr}"
+        );
+        let (code, ..) = tte(path, "analyze n.toml behind.pcapng --interface out/s");
+        assert_eq!(code, Some(0));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::log::{explain_malformed, report_skipped};
 use crate::output::thousands;
 use crate::reading::is_confirmed;
 
-/// False if frames were lost, came outside of their windows, or are not as the schedule says.
+/// False if frames were lost, late or came twice, outside of their windows or at one interface only, or are not as the schedule says.
 pub(super) fn run(args: &AnalyzeArgs, wanted: &Wanted, capture: &Path) -> Answer {
     let recording = candor_recording::open(capture, None);
     let mut recording = recording.map_err(|error| {
@@ -183,9 +183,12 @@ impl<'a> Reader<'a> {
             note: None,
         };
         let is_whole = told.tell(&self.analysis, &mut Out::new())?;
-        let is_as_planned = |flow: &Flow| flow.outside == 0 && flow.misshapen == 0;
-        let are_as_planned = self.analysis.flows().all(|(_, flow)| is_as_planned(flow));
-        Ok(is_whole && are_as_planned && self.analysis.unplanned == 0)
+        let wrong = |flow: &Flow| {
+            let copies = flow.totals().duplicated;
+            flow.outside + flow.misshapen + flow.unmatched + flow.late().unwrap_or(0) + copies
+        };
+        let is_as_planned = self.analysis.flows().all(|(_, flow)| wrong(flow) == 0);
+        Ok(is_whole && is_as_planned && self.analysis.unplanned == 0)
     }
 
     /// Whether the interfaces are those that were meant, and a frame of the network was there.
@@ -193,6 +196,12 @@ impl<'a> Reader<'a> {
         let capture = self.capture.display();
         let names = || recording.interfaces().iter().map(|(_, name)| name);
         let there_are = || format!("its interfaces are {}", list_of_names(names(), "and"));
+        if self.args.from.as_deref() == Some(&self.interface) {
+            return Err(format!(
+                "{capture}: --from names the interface behind the network, {}; name the one before it",
+                self.interface
+            ));
+        }
         let named = [Some(self.interface.as_str()), self.args.from.as_deref()];
         let absent = named.into_iter().flatten().find(|name| !names().any(|it| it == *name));
         if let Some(name) = absent {
