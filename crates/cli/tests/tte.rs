@@ -285,18 +285,22 @@ flow.tt = { class = "tt", id = 1, from = "a", to = "b", send = "500us" }
         let outside = result(&stdout)["data"]["sections"]["analysis"]["outside"].as_u64().unwrap();
         assert!((10..50).contains(&outside), "{outside}");
         // A copy of every frame, and every frame of one interface: neither is what the schedule says.
-        let merge = Command::new(env!("CARGO_BIN_EXE_candor"))
-            .current_dir(path)
-            .args(["log", "merge", "n.pcapng", "n.pcapng", "twice.pcapng"])
-            .output()
-            .unwrap();
-        assert!(merge.status.success());
-        let cut = Command::new(env!("CARGO_BIN_EXE_candor"))
-            .current_dir(path)
-            .args(["log", "cut", "n.pcapng", "behind.pcapng", "--bus", "out/s"])
-            .output()
-            .unwrap();
-        assert!(cut.status.success());
+        fs::write(path.join("none.log"), "").unwrap();
+        for arguments in [
+            "merge n.pcapng n.pcapng twice.pcapng",
+            "merge n.pcapng none.log late.pcapng --offset n.pcapng=1.2341s",
+            "cut n.pcapng behind.pcapng --bus out/s",
+        ] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+            let output = command.current_dir(path).arg("log").args(arguments.split(' ')).output();
+            assert!(output.unwrap().status.success(), "{arguments}");
+        }
+        // By another clock they are late, and still come in a period.
+        let (code, stdout, _) = tte(path, "analyze n.toml late.pcapng --interface in/a --json");
+        let position =
+            result(&stdout)["data"]["sections"]["analysis"]["position"]["max_ns"].clone();
+        assert_eq!(code, Some(1), "{stdout}");
+        assert!(position.as_u64().unwrap() < 100_000_000, "{position}");
         let (code, stdout, _) = tte(path, "analyze n.toml twice.pcapng --interface in/a");
         assert_eq!(code, Some(1), "{stdout}");
         let (code, _, stderr) = tte(path, "analyze n.toml n.pcapng --interface out/s --from out/s");

@@ -184,7 +184,11 @@ impl Flow {
 
     /// A time-triggered frame came so long behind its instant.
     fn placed(&mut self, send: Nanos, window: Option<Nanos>, latency_ns: i64) {
-        self.positions.record(latency_ns.saturating_add_unsigned(send.as_nanos()));
+        let since_ns = latency_ns.saturating_add_unsigned(send.as_nanos());
+        // One that is later than its period, or stamped by another clock, came in a period, too.
+        let is_period = |period_ns: &i64| *period_ns > 0;
+        let position = self.period_ns.filter(is_period).map(|it| since_ns.rem_euclid(it));
+        self.positions.record(position.unwrap_or(since_ns));
         // A window is open half before and half behind the instant.
         let is_outside = window.zip(self.model_ns).is_some_and(|(window, model_ns)| {
             latency_ns.abs_diff(model_ns) > window.as_nanos() / 2
