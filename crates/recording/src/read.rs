@@ -453,23 +453,9 @@ impl Recording {
 
     /// The next frame, unless the reading is over.
     pub(crate) fn next_found(&mut self) -> Option<Result<Found, RecordingError>> {
-        if self.sorter.is_none() {
-            return self.next_read();
+        if self.sorter.is_some() {
+            return self.next_sorted();
         }
-        while self.sorter.as_ref().is_some_and(Sorter::wants_more) {
-            let read = self.next_read();
-            let Some(sorter) = &mut self.sorter else { break };
-            match read {
-                Some(Ok(found)) => sorter.push(found, &self.buffer),
-                Some(Err(error)) if error.is_pause() => return Some(Err(error)),
-                ended => sorter.end(ended.and_then(Result::err)),
-            }
-        }
-        self.sorter.as_mut()?.pop()
-    }
-
-    /// The next frame in the order of the file.
-    fn next_read(&mut self) -> Option<Result<Found, RecordingError>> {
         if self.is_over {
             return None;
         }
@@ -480,6 +466,23 @@ impl Recording {
             None => true,
         };
         found
+    }
+
+    /// The next frame in order of time. Those of the file come while there is no sorter.
+    #[cold]
+    fn next_sorted(&mut self) -> Option<Result<Found, RecordingError>> {
+        let mut sorter = self.sorter.take()?;
+        let mut pause = None;
+        while sorter.wants_more() && pause.is_none() {
+            match self.next_found() {
+                Some(Ok(found)) => sorter.push(found, &self.buffer),
+                Some(Err(error)) if error.is_pause() => pause = Some(Err(error)),
+                ended => sorter.end(ended.and_then(Result::err)),
+            }
+        }
+        let next = pause.or_else(|| sorter.pop());
+        self.sorter = Some(sorter);
+        next
     }
 
     #[inline]
