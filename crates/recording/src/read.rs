@@ -459,13 +459,14 @@ impl Recording {
         if self.is_over {
             return None;
         }
-        let found = self.step().transpose();
-        self.is_over = match &found {
-            Some(Ok(_)) => false,
-            Some(Err(error)) => !error.is_pause(),
-            None => true,
-        };
-        found
+        match self.step() {
+            Ok(Some(found)) => Some(Ok(found)),
+            ended => {
+                let ended = ended.transpose();
+                self.is_over = !matches!(&ended, Some(Err(error)) if error.is_pause());
+                ended
+            }
+        }
     }
 
     /// The next frame in order of time. Those of the file come while there is no sorter.
