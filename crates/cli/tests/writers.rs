@@ -71,12 +71,15 @@ fn a_signal_leaves_no_file_and_ends_the_command() {
     for (signal, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
         for command in commands {
             let output = command.iter().find(|word| word.starts_with("out.")).unwrap();
-            let (mut child, stdin) = start(folder.path(), command, output);
+            // Whoever runs this test may ignore signals, and so would the command.
+            let command = [&["env", "--default-signal=HUP,INT,TERM"], command].concat();
+            let (mut child, stdin) = start(folder.path(), &command, output);
             send(signal, &child);
+            // A command that lives on ends here, and not as it should.
+            drop(stdin);
             let status = child.wait().unwrap();
             assert_eq!(status.signal(), Some(number), "{command:?}: {status}");
             assert_eq!(files(folder.path()), ["other.log", "rules.toml"], "{signal} {command:?}");
-            drop(stdin);
         }
     }
 }
