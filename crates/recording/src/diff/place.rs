@@ -58,10 +58,42 @@ impl Tail {
     }
 
     pub(super) fn push(&mut self, found: Found) {
+        if let Found::Both(a, b) = found
+            && self.goes_on(&a, &b)
+        {
+            return;
+        }
         if self.last_step().is_some_and(|last| last != found.step()) {
             self.settle();
         }
         self.put(found);
+    }
+
+    /// Moves the gap at the end behind a frame that both have, if it begins with the same one: so gaps come as late as they can.
+    fn goes_on(&mut self, a: &Sighting, b: &Sighting) -> bool {
+        let is_alone = |it: &&(Found, Follower)| it.0.step() != Step::Both;
+        let gap = self.found.iter().rev().take(MAX_SHIFTS).take_while(is_alone).count();
+        // Long ones stay where they are.
+        if gap == MAX_SHIFTS {
+            return false;
+        }
+        let start = self.found.len() - gap;
+        let first =
+            |side: Side| self.found.range(start..).find_map(|(found, _)| found.of(side)).copied();
+        let found = [(Side::A, *a), (Side::B, *b)].into_iter().find_map(|(side, last)| {
+            first(side).filter(|first| first.frame == last.frame).map(|first| (side, first, last))
+        });
+        let Some((side, first, last)) = found else { return false };
+        let old = self.found.split_off(start);
+        self.clock = old[0].1;
+        let (own, other): (Vec<_>, Vec<_>) =
+            old.into_iter().map(|(found, _)| found).partition(|it| it.step() == Step::Only(side));
+        other.into_iter().for_each(|found| self.put(found));
+        self.settle();
+        self.put(if side == Side::A { Found::Both(first, *b) } else { Found::Both(*a, first) });
+        own.into_iter().skip(1).for_each(|found| self.put(found));
+        self.put(Found::Only(side, last));
+        true
     }
 
     fn put(&mut self, found: Found) {
@@ -95,54 +127,57 @@ impl Tail {
         self.found.back().map(|(found, _)| found.step())
     }
 
-    /// Puts the gap at the end where the times of the frames agree best.
+    /// Puts the gap at the end where the times of the frames agree best, and gaps before it, as far as they are of equal frames.
     pub(super) fn settle(&mut self) {
         let Some(Step::Only(side)) = self.last_step() else { return };
         let is_gap = |it: &&(Found, Follower)| it.0.step() == Step::Only(side);
         let gap = self.found.len() - self.found.iter().rev().take_while(is_gap).count();
+        let mut alone = self.found.len() - gap;
         let shifts = self.shifts(gap, side);
         // Frames of the recording that has more, the last one first; what only the other one has stands between them.
         let of_it = |place: usize| self.found[place].0.of(side).copied();
         let mut long: Vec<_> = (gap..self.found.len()).rev().filter_map(of_it).collect();
-        // Which shifts each frame before the gap can have, the last one first: none is followed by a smaller one.
-        let mut rows: Vec<Vec<bool>> = Vec::new();
+        let mut rows: Vec<Row> = Vec::new();
         let mut start = gap;
         for place in (0..gap).rev() {
             match self.found[place].0.step() {
                 Step::Only(other) if other != side => continue,
-                Step::Only(_) => break,
+                Step::Only(_) if alone >= MAX_SHIFTS => break,
+                Step::Only(_) => {
+                    alone += 1;
+                    long.extend(of_it(place));
+                    continue;
+                }
                 Step::Both => {}
             }
             long.extend(of_it(place));
-            let own = long.len() - 1;
-            let most = rows.last().map_or(Some(shifts.len()), |row| row.iter().rposition(|ok| *ok));
-            let can = |(choice, shift): (usize, &usize)| {
-                Some(choice) <= most && long[own - shift].frame == long[own].frame
-            };
-            let row: Vec<_> = shifts.iter().enumerate().map(can).collect();
-            if !row[1..].contains(&true) {
-                long.pop();
+            let row = Row::new(&long, &shifts, rows.last());
+            if !row.can[1..].contains(&true) {
                 break;
             }
             rows.push(row);
             start = place;
         }
-        if start < gap {
-            long.reverse();
-            rows.reverse();
-            self.place(start, side, &long, &shifts, &rows);
-        }
+        let Some(first) = rows.last().map(|row| row.own) else { return };
+        // Forwards.
+        long.truncate(first + 1);
+        long.reverse();
+        rows.reverse();
+        rows.iter_mut().for_each(|row| row.own = first - row.own);
+        self.place(start, side, &long, &shifts, &rows);
     }
 
-    /// By how many places the partner of a frame can stand behind its own: as many as there are in the gap at the end; of very many those that
-    /// are best for some frames before it.
+    /// By how many places the partner of a frame can stand behind its own: few; behind very many that are missing those that are best for some
+    /// frames before them, up to another gap.
     fn shifts(&self, gap: usize, side: Side) -> Vec<usize> {
         let gap_len = self.found.len() - gap;
         if gap_len < MAX_SHIFTS {
-            return (0..=gap_len).collect();
+            return (0..MAX_SHIFTS).collect();
         }
         let mut shifts = vec![0, gap_len];
-        let first = gap.saturating_sub(SAMPLED);
+        let is_alone = |it: &(Found, Follower)| it.0.step() == Step::Only(side);
+        let since = self.found.range(..gap).rev().take(SAMPLED).take_while(|it| !is_alone(it));
+        let first = gap - since.count();
         let long: Vec<_> = self.found.range(first..).filter_map(|it| it.0.of(side)).collect();
         let count = long.len() - gap_len;
         let both = self.found.range(first..gap).filter(|it| it.0.step() == Step::Both);
@@ -165,14 +200,14 @@ impl Tail {
     }
 
     /// Chooses partners anew for the frames from `start` on: those that the shifts allow whose distances in time have the least sum; of
-    /// several, with the gap as late as can be.
+    /// several, with the gaps as late as can be.
     fn place(
         &mut self,
         start: usize,
         side: Side,
         long: &[Sighting],
         shifts: &[usize],
-        rows: &[Vec<bool>],
+        rows: &[Row],
     ) {
         let (first, mut clock) = self.found[start];
         if let Found::Both(a, b) = first {
@@ -182,26 +217,12 @@ impl Tail {
         let both = old.iter().filter(|(found, _)| found.step() == Step::Both);
         let short = both.filter_map(|(found, _)| found.of(side.other()));
         let short: Vec<_> = short.map(|it| clock.on_a(side.other(), it.time_ns)).collect();
-        let distance = |place: usize, shift: usize| {
-            (clock.on_a(side, long[place + shift].time_ns) - short[place]).abs()
+        let distance = |place: usize, partner: usize| {
+            (clock.on_a(side, long[partner].time_ns) - short[place]).abs()
         };
-        // The least sum from a frame on if it has this shift, and what the next one then has.
-        let mut sums = vec![Some(0_i128); shifts.len()];
-        let mut next = vec![0_u8; short.len() * shifts.len()];
-        for (place, row) in rows.iter().enumerate().rev() {
-            let mut best: Option<(i128, usize)> = None;
-            for (choice, &shift) in shifts.iter().enumerate().rev() {
-                let behind = sums[choice].map(|sum| (sum, choice));
-                best = best.into_iter().chain(behind).min();
-                let (sum, then) = best.unwrap_or_default();
-                next[place * shifts.len() + choice] = then as u8;
-                sums[choice] = row[choice].then_some(sum + distance(place, shift));
-            }
-        }
-        let least = sums.iter().enumerate().filter_map(|(choice, sum)| Some(((*sum)?, choice)));
-        let mut choice = least.min().map_or(0, |(_, choice)| choice);
+        let mut partners = best_partners(rows, shifts, distance).into_iter();
         self.clock = clock;
-        let (mut passed, mut place) = (0, 0);
+        let mut passed = 0;
         for (found, _) in old {
             let Found::Both(a, b) = found else {
                 if found.step() != Step::Only(side) {
@@ -209,15 +230,83 @@ impl Tail {
                 }
                 continue;
             };
-            let partner = place + shifts[choice];
+            let partner = partners.next().unwrap_or(passed);
             long[passed..partner].iter().for_each(|&only| self.put(Found::Only(side, only)));
             let new = long[partner];
             self.put(if side == Side::A { Found::Both(new, b) } else { Found::Both(a, new) });
-            choice = usize::from(next[place * shifts.len() + choice]);
-            (passed, place) = (partner + 1, place + 1);
+            passed = partner + 1;
         }
         long[passed..].iter().for_each(|&only| self.put(Found::Only(side, only)));
     }
+}
+
+/// A frame of both before a gap.
+struct Row {
+    /// The place of its partner among the frames of the recording that has more.
+    own: usize,
+    /// By which shifts the partner can stand behind it, so that those of the frames behind stand behind that.
+    can: Vec<bool>,
+}
+
+impl Row {
+    /// The frame that is the last one in `long`, where the last frame of the recording comes first; with the row behind it.
+    fn new(long: &[Sighting], shifts: &[usize], behind: Option<&Self>) -> Self {
+        let own = long.len() - 1;
+        let last = behind.map(|row| {
+            let most = row.can.iter().rposition(|can| *can).unwrap_or(0);
+            row.own - shifts[most]
+        });
+        let can = |&shift: &usize| {
+            let partner = own.checked_sub(shift).filter(|&it| last.is_none_or(|last| it > last));
+            partner.is_some_and(|partner| long[partner].frame == long[own].frame)
+        };
+        Self { own, can: shifts.iter().map(can).collect() }
+    }
+}
+
+/// The partners of the frames of rows, each behind that of the one before, so that the sum of the distances is least.
+fn best_partners(
+    rows: &[Row],
+    shifts: &[usize],
+    distance: impl Fn(usize, usize) -> i128,
+) -> Vec<usize> {
+    // The least sum from a frame on if it has this shift, and which one the frame behind it then has.
+    let mut sums: Vec<Option<i128>> = Vec::new();
+    let mut next = vec![0_u8; rows.len() * shifts.len()];
+    for (place, row) in rows.iter().enumerate().rev() {
+        // The best of the frame behind, from each shift on; of equal ones the smaller shift.
+        let mut best = None;
+        let mut behind: Vec<Option<(i128, usize)>> = Vec::with_capacity(sums.len());
+        for (choice, sum) in sums.iter().enumerate().rev() {
+            best = best.into_iter().chain(sum.map(|sum| (sum, choice))).min();
+            behind.push(best);
+        }
+        behind.reverse();
+        let sum = |(choice, &shift): (usize, &usize)| {
+            let partner = row.own + shift;
+            let (sum, then) = match rows.get(place + 1) {
+                None => (0, 0),
+                Some(after) => {
+                    let from = shifts.partition_point(|shift| after.own + shift <= partner);
+                    (*behind.get(from)?)?
+                }
+            };
+            row.can[choice].then(|| (sum + distance(place, partner), then))
+        };
+        let found: Vec<_> = shifts.iter().enumerate().map(sum).collect();
+        for (choice, found) in found.iter().enumerate() {
+            next[place * shifts.len() + choice] = found.map_or(0, |(_, then)| then as u8);
+        }
+        sums = found.into_iter().map(|found| found.map(|(sum, _)| sum)).collect();
+    }
+    let least = sums.iter().enumerate().filter_map(|(choice, sum)| Some(((*sum)?, choice)));
+    let mut choice = least.min().map_or(0, |(_, choice)| choice);
+    let partner = |(place, row): (usize, &Row)| {
+        let partner = row.own + shifts[choice];
+        choice = usize::from(next[place * shifts.len() + choice]);
+        partner
+    };
+    rows.iter().enumerate().map(partner).collect()
 }
 
 #[cfg(test)]
