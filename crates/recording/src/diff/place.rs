@@ -69,7 +69,8 @@ impl Tail {
         self.put(found);
     }
 
-    /// Moves the gap at the end behind a frame that both have, if it begins with the same one: so gaps come as late as they can.
+    /// Moves what of the gap at the end is the same as a frame that both have, and what follows it there, behind that: so gaps come as late
+    /// as they can.
     fn goes_on(&mut self, a: &Sighting, b: &Sighting) -> bool {
         let is_alone = |it: &&(Found, Follower)| it.0.step() != Step::Both;
         let gap = self.found.iter().rev().take(MAX_SHIFTS).take_while(is_alone).count();
@@ -78,21 +79,26 @@ impl Tail {
             return false;
         }
         let start = self.found.len() - gap;
-        let first =
-            |side: Side| self.found.range(start..).find_map(|(found, _)| found.of(side)).copied();
-        let found = [(Side::A, *a), (Side::B, *b)].into_iter().find_map(|(side, last)| {
-            first(side).filter(|first| first.frame == last.frame).map(|first| (side, first, last))
-        });
-        let Some((side, first, last)) = found else { return false };
+        let same = |side: Side, last: &Sighting| {
+            let mut alone = self.found.range(start..).filter_map(|(found, _)| found.of(side));
+            alone.position(|it| it.frame == last.frame)
+        };
+        let last = [(Side::A, *a), (Side::B, *b)].into_iter();
+        let mut last = last.filter_map(|(side, last)| Some((side, same(side, &last)?, last)));
+        let Some((side, before, last)) = last.next() else { return false };
         let old = self.found.split_off(start);
         self.clock = old[0].1;
-        let (own, other): (Vec<_>, Vec<_>) =
-            old.into_iter().map(|(found, _)| found).partition(|it| it.step() == Step::Only(side));
+        let old = old.into_iter().map(|(found, _)| found);
+        let (own, other): (Vec<_>, Vec<_>) = old.partition(|it| it.step() == Step::Only(side));
+        let own: Vec<_> = own.iter().filter_map(|it| it.of(side).copied()).collect();
         other.into_iter().for_each(|found| self.put(found));
         self.settle();
+        own[..before].iter().for_each(|&it| self.put(Found::Only(side, it)));
+        self.settle();
+        let first = own[before];
         self.put(if side == Side::A { Found::Both(first, *b) } else { Found::Both(*a, first) });
-        own.into_iter().skip(1).for_each(|found| self.put(found));
-        self.put(Found::Only(side, last));
+        let behind = own[before + 1..].iter().chain([&last]);
+        behind.for_each(|&it| self.put(Found::Only(side, it)));
         true
     }
 

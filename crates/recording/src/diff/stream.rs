@@ -91,10 +91,11 @@ impl Stream {
             });
             numbered.collect::<Vec<u32>>()
         });
-        if let Some((side, count)) = self.apart(&items) {
+        let is_all = is_over == [true; 2] && self.waiting.iter().all(|it| it.len() <= MAX_PENDING);
+        // What is all there is needs no times.
+        if let Some((side, count)) = self.apart(&items).filter(|_| !is_all) {
             return (0..count).for_each(|_| self.step(Step::Only(side)));
         }
-        let is_all = is_over == [true; 2] && self.waiting.iter().all(|it| it.len() <= MAX_PENDING);
         let enough = Side::ALL.map(|side| match is_all || is_over[side as usize] {
             true => usize::MAX,
             false => items[side as usize].len().div_ceil(2),

@@ -83,6 +83,33 @@ fn of_equal_frames_the_missing_one_is_found_by_its_time() {
     }
 }
 
+/// Beside frames that differ, in both recordings.
+#[test]
+fn a_gap_among_other_gaps_is_found_by_its_time() {
+    // A letter and a time in ms; x comes again and again, all others once.
+    let recording = |text: &str| {
+        let frames = text.split(' ').map(|word| {
+            let (letter, time) = word.split_at(1);
+            let time: u64 = time.parse().unwrap();
+            (time * MS, format!("{:03X}#", letter.as_bytes()[0]))
+        });
+        numbered(&frames.collect::<Vec<_>>())
+    };
+    for (a, b, only) in [
+        ("a10 x20 x30 b40", "c10 x20 d30 b40", [&[1, 3][..], &[1, 3]]),
+        ("a10 x20 x30 b40", "c10 x30 d31 b40", [&[1, 2], &[1, 3]]),
+        ("x10 a20 x30 x40 b50", "x30 x40 b50", [&[1, 2], &[]]),
+        ("x10 a20 x30 x40 b50", "x10 x40 b50", [&[2, 3], &[]]),
+        ("x10 x20 x30 b40", "x10 c11 x30 b40", [&[2], &[2]]),
+        ("x10 x20 x30 x40 x50", "c9 x10 d11 x30 e31 x50", [&[2, 4], &[1, 3, 5]]),
+    ] {
+        let (a, b) = (recording(a), recording(b));
+        let comparison = Comparison { offset_ns: Some(0), ..Comparison::default() };
+        assert_eq!(compared(&a, &b, comparison).0, only.map(<[u64]>::to_vec));
+        assert_eq!(compared(&b, &a, comparison).0, [only[1].to_vec(), only[0].to_vec()]);
+    }
+}
+
 /// A frame on an event, as in a recorded drive: its pauses differ, and one of them is nearly the window.
 #[test]
 fn the_last_frame_before_a_part_is_not_its_first() {
