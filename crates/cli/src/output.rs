@@ -154,6 +154,7 @@ impl<T> Table<T> {
     }
 
     /// As text with a column for each item: where there are few items, and more about them than a terminal has room for.
+    #[cfg(feature = "lab")]
     pub(crate) fn turned(self) -> String {
         let names = self.rows.iter().map(|row| format!(">{}", row.first().map_or("", |it| it)));
         let head: Vec<_> = std::iter::once(String::new()).chain(names).collect();
