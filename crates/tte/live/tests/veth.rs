@@ -182,6 +182,8 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
             for (is_behind, port) in [(false, &before), (true, &behind)] {
                 let (tell, stop) = (tell.clone(), &stop);
                 scope.spawn(move || {
+                    // Frames find no room where a machine at work lets nobody fetch them.
+                    prefer_this_thread();
                     listen(port, network, stop, &mut |it| tell.send((is_behind, it)).is_ok())
                         .unwrap()
                 });
@@ -200,6 +202,7 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
             assert!(!early.iter().any(is_sent));
             // Forged frames while it sends.
             scope.spawn(|| {
+                prefer_this_thread();
                 let port = open("in");
                 let address = port.address();
                 for _ in 0..FORGED {
@@ -252,8 +255,13 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
             }
             let mut join = Join::new(Nanos::from_secs(5));
             let mut latencies = Vec::new();
+            let mut gone = Vec::new();
             while latencies.len() < sent.len() {
                 let (is_behind, it) = heard.recv_timeout(PATIENCE).unwrap();
+                if let Heard::Looked(at) = it {
+                    join.expire(at, &mut |it| gone.push(it));
+                    assert!(gone.is_empty(), "{gone:?}: {:?}", tally.lock());
+                }
                 let Heard::Frame { flow, arrival, is_outgoing } = it else { continue };
                 assert_eq!(is_outgoing, !is_behind);
                 let (key, stamp) = ((&arrival.measurement).into(), arrival.stamp.unwrap());
