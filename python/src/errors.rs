@@ -5,6 +5,7 @@
 //! | `OSError` and its kinds | a file cannot be opened or read |
 //! | `candor.Error` | all below |
 //! | `candor.RecordingError` | a recording is of no known format, damaged, or has no such bus |
+//! | `candor.UnknownFormatError` | a kind of it: a file is no recording, or one of no known format |
 //! | `candor.DatabaseError` | a DBC file cannot be read, describes nothing of a recording, or has no such name |
 //! | `candor.EncodeError` | a value cannot be put into a frame, or one is missing |
 //! | `candor.RulesError` | rules cannot be read, or have no such bus |
@@ -28,6 +29,12 @@ create_exception!(
     RecordingError,
     Error,
     "A recording is of no known format or damaged, or has no such bus."
+);
+create_exception!(
+    candor,
+    UnknownFormatError,
+    RecordingError,
+    "A file is no recording, or one of no known format."
 );
 create_exception!(
     candor,
@@ -94,6 +101,7 @@ pub(crate) fn os_error(path: &Path, error: &io::Error) -> PyErr {
 pub(crate) fn of_recording(error: &Malformed) -> PyErr {
     match error.io_error() {
         Some(_) => PyOSError::new_err(error.to_string()),
+        None if error.is_unknown() => UnknownFormatError::new_err(error.to_string()),
         None => RecordingError::new_err(error.to_string()),
     }
 }

@@ -26,7 +26,7 @@ mod _candor {
     #[pymodule_export]
     use crate::errors::{
         DatabaseError, DatabaseWarning, EncodeError, Error, RecordingError, RecordingWarning,
-        RulesError,
+        RulesError, UnknownFormatError,
     };
     #[pymodule_export]
     use crate::frame::Frame;

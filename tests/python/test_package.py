@@ -510,7 +510,7 @@ class Trouble(Folder):
              lambda: candor.decode(DRIVE, self.file("o.dbc", "BU_: A\nBO_ 9 O: 1 A\n SG_ S : 0|8@1+ (1,0) [0|0] \"\" A\n"))),
             (candor.RecordingError, "no frame is on a bus `can7`; others are can0", lambda: candor.frames(DRIVE, bus="can7")),
             (candor.RecordingError, "broken.log:2:", lambda: candor.frames(broken)),
-            (candor.RecordingError, "not a recording in one of the formats", lambda: candor.read(DBC)),
+            (candor.UnknownFormatError, "not a recording in one of the formats", lambda: candor.read(DBC)),
             (ValueError, "a bus has a name", lambda: candor.Frame("123#00", bus="")),
             (ValueError, "no recording and no frame is given", lambda: candor.decode([], DBC)),
             (TypeError, "expected a path, a list of paths, or frames, not int", lambda: candor.frames(3)),

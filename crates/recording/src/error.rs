@@ -87,6 +87,12 @@ impl RecordingError {
         matches!(&self.0.1, Problem::Io(_, error) if error.kind() == ErrorKind::AlreadyExists)
     }
 
+    /// Whether the file is no recording at all, or one of a format that is not known.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        matches!(&self.0.1, Problem::UnknownContent | Problem::OnlyByName(..))
+    }
+
     /// Whether what the recording is compressed with ends too early, or with a wrong checksum: all before was read.
     pub(crate) fn is_end_of_compressed(&self) -> bool {
         matches!(&self.0.1, Problem::Compressed { error, .. }

@@ -12,7 +12,7 @@ _Value: TypeAlias = int | float | str
 class _CantoolsDatabase(Protocol):
     def as_dbc_string(self) -> str: ...
 
-__all__ = ["bus_load", "frame_bits", "Database", "Message", "Signal", "parse_dbc", "Batches", "batches", "decode", "frames", "values", "DatabaseError", "DatabaseWarning", "EncodeError", "Error", "RecordingError", "RecordingWarning", "RulesError", "Frame", "Recording", "read", "profiles", "results", "Applied", "Rules", "Table"]
+__all__ = ["bus_load", "frame_bits", "Database", "Message", "Signal", "parse_dbc", "Batches", "batches", "decode", "frames", "values", "DatabaseError", "DatabaseWarning", "EncodeError", "Error", "RecordingError", "RecordingWarning", "RulesError", "UnknownFormatError", "Frame", "Recording", "read", "profiles", "results", "Applied", "Rules", "Table"]
 
 @final
 class Applied:
@@ -496,3 +496,6 @@ class DatabaseWarning(UserWarning):
 
 class RecordingWarning(UserWarning):
     """A recording is cut, or malformed records were passed over."""
+
+class UnknownFormatError(RecordingError):
+    """A file is no recording, or one of no known format."""

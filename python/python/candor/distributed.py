@@ -339,14 +339,14 @@ def _uninterrupted() -> Generator[None, None, None]:
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
         yield
         return
-    came: list[tuple[int, Any]] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if came and callable(before):
-        before(*came[0])
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _commit(out: pathlib.Path, manifest: dict[str, Any]) -> None:
@@ -440,10 +440,8 @@ def _task(settings: dict[str, Any], recording: str) -> dict[str, Any]:
     try:
         try:
             candor.read(path).close()
-        except candor.RecordingError as error:
-            # One that is damaged is a recording.
-            kind = "reason" if str(error).startswith(f"{path}: not a recording") else "error"
-            return {"of": recording, kind: str(error)}
+        except candor.UnknownFormatError as error:
+            return {"of": recording, "reason": str(error)}
         out, name = pathlib.Path(settings["out"]), _name(settings, recording, path)
         return _made(out, name) or _decode(settings, recording, name)
     except (OSError, candor.Error, MemoryError) as error:
