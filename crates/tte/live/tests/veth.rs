@@ -362,20 +362,25 @@ fn an_interface_that_goes_ends_all_and_what_was_counted_is_kept() {
         thread::scope(|scope| {
             let _ending = Ending(&stop);
             let (switch, free, stop) = (&switch, &free, &stop);
-            let switching = scope.spawn(|| switch.serve(stop, &service));
+            let switching = scope.spawn(|| {
+                prefer_this_thread();
+                switch.serve(stop, &service)
+            });
             let sending = scope.spawn(move || free.run(stop, &mut |it| told.send(it).unwrap()));
             let listening = scope.spawn(|| listen(&behind, network, stop, &mut |_| true));
             for _ in 0..FRAMES {
                 until(&news, is_sent);
             }
+            // Some are inside.
+            let relayed = FRAMES as u64 / 2;
+            until_counted(&tally, |it| it.relayed >= relayed);
             let mut netlink = Netlink::open().unwrap();
             netlink.delete("ana").unwrap();
             let (counted, ended) = switching.join().unwrap();
             let gone = |error: candor_linux::Error| error.to_string().contains("interface is gone");
             assert!(gone(ended.unwrap_err()));
             assert!(gone(listening.join().unwrap().unwrap_err()));
-            // Some are inside.
-            assert!(counted.relayed >= FRAMES as u64 / 2, "{counted:?}");
+            assert!(counted.relayed >= relayed, "{counted:?}");
             netlink.delete("gen").unwrap();
             let (generated, ended) = sending.join().unwrap();
             assert!(gone(ended.unwrap_err()));
