@@ -4,14 +4,13 @@
 "use strict";
 
 const assert = require("node:assert/strict");
-const { spawn } = require("node:child_process");
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
 const test = require("node:test");
 const { chromium } = require("playwright-core");
+const { serve } = require("./service");
 
-const CANDOR = process.env.CANDOR ?? path.join(__dirname, "../../target/debug/candor");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const MESSAGES = 500;
 const SIGNALS = 10;
@@ -39,21 +38,11 @@ function write(folder) {
 test("5,000 signals of a full bus: the page stays, and shows what is scrolled to", async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "candor-many-"));
   write(folder);
-  const service = spawn(CANDOR, ["signals", "serve", "--port", "car=file:many.log?loop=true", "--dbc", "many.dbc", "--listen", "127.0.0.1:0"],
-    { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
-  let browser;
+  let browser, service;
   try {
-    const address = await new Promise((resolve, reject) => {
-      let said = "";
-      const hear = (bytes) => {
-        said += bytes;
-        const found = /http:\/\/[0-9.:]+\//.exec(said);
-        if (found) resolve(found[0]);
-      };
-      service.stdout.on("data", hear);
-      service.stderr.on("data", hear);
-      service.on("exit", () => reject(new Error(said)));
-    });
+    const served = await serve(folder, "--port", "car=file:many.log?loop=true", "--dbc", "many.dbc");
+    service = served.service;
+    const { address } = served;
     browser = await chromium.launch({ executablePath: CHROMIUM, args: process.getuid() === 0 ? ["--no-sandbox"] : [] });
     const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
     const trouble = [];
@@ -115,8 +104,7 @@ test("5,000 signals of a full bus: the page stays, and shows what is scrolled to
     assert.deepEqual(trouble, []);
   } finally {
     await browser?.close();
-    service.removeAllListeners("exit");
-    service.kill("SIGKILL");
+    service?.kill("SIGKILL");
     fs.rmSync(folder, { recursive: true });
   }
 });

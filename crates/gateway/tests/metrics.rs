@@ -240,6 +240,10 @@ fn pieces_make_no_difference() {
     for (request, status) in [
         ("GET /metrics?name[]=candor_up HTTP/1.1\r\nHost: [::1]:9464\r\n\r\n", "1.1 200 OK"),
         ("GET /metrics HTTP/1.1\r\nHost: 127.evil.com\r\n\r\n", "1.1 403 Forbidden"),
+        (
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n",
+            "1.1 403 Forbidden",
+        ),
         ("GET /metrics HTTP/1.0\r\n\r\n", "1.0 200 OK"),
         ("GET /../metrics HTTP/1.1\r\n\r\n", "1.1 404 Not Found"),
         ("get /metrics HTTP/1.1\r\n\r\n", "1.1 405 Method Not Allowed"),

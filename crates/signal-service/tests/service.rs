@@ -632,6 +632,9 @@ fn pages_of_others_and_other_machines_are_refused() {
     for (path, headers, status) in [
         ("/", "Origin: http://elsewhere.example\r\n".to_owned(), "403"),
         ("/", format!("Origin: http://{host}\r\n"), "200"),
+        // What a page embeds has no origin.
+        ("/events?name=*", "Sec-Fetch-Site: cross-site\r\n".to_owned(), "403"),
+        ("/values", "Sec-Fetch-Site: same-origin\r\n".to_owned(), "200"),
         ("/api", String::new(), "426"),
         ("/absent", String::new(), "404"),
     ] {

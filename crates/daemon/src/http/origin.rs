@@ -2,16 +2,24 @@
 //!
 //! A page of somebody else's can make a browser ask this machine, and its own name lead here (DNS rebinding), so that
 //! the browser takes the answers for its own. A browser says what name it asked for (`Host`, RFC 9110 section 7.2), and
-//! which page asks (`Origin`, RFC 6454 section 7). Programs that are no browsers can write there what they like, and
-//! could reach the service anyhow.
+//! which page asks (`Origin`, RFC 6454 section 7). What a page only embeds, such as an image, is asked for without `Origin`;
+//! there, browsers say how the page is related to this machine (`Sec-Fetch-Site`, Fetch Metadata of the W3C), and pages
+//! cannot set that. Programs that are no browsers can write there what they like, and could reach the service anyhow.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-use hyper::Request;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+const REFUSED: &str = "pages of other origins may not use this service; --allow-origin, or allow_origin in its file, \
+                       names those that may";
 
 /// Where a page comes from: scheme, host and port (RFC 6454 section 4), such as `http://localhost:5173`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,6 +186,20 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     values.next().filter(|_| values.next().is_none())?.to_str().ok()
 }
 
+/// Whether a browser says that a page of another origin embeds or opens what is asked for. To open the page `/` in a window
+/// is harmless, since the page that does cannot look into it.
+fn is_of_another_page<B>(request: &Request<B>) -> bool {
+    let headers = request.headers();
+    let is = |name, value| only(headers, name) == Some(value);
+    // `none`: somebody has typed the address, or taken it from the bookmarks.
+    let is_own = is(SEC_FETCH_SITE, "same-origin") || is(SEC_FETCH_SITE, "none");
+    let opens_the_page = request.method() == Method::GET
+        && request.uri().path() == "/"
+        && is(SEC_FETCH_MODE, "navigate")
+        && is(SEC_FETCH_DEST, "document");
+    headers.contains_key(SEC_FETCH_SITE) && !is_own && !opens_the_page
+}
+
 /// Refuses a request that a page of somebody else's makes. A page of one of the `allowed` origins may ask, and the answer needs
 /// the header that is returned for a browser to give it to the page.
 ///
@@ -201,21 +223,19 @@ pub fn check<B>(
         return Err("the Host of the request is none of this machine; use http://localhost");
     };
     if !headers.contains_key(header::ORIGIN) {
-        return Ok(None);
+        return if is_of_another_page(request) { Err(REFUSED) } else { Ok(None) };
     }
-    let refused = "pages of other origins may not use this service; --allow-origin, or allow_origin in its file, \
-                   names those that may";
-    let text = only(headers, header::ORIGIN).ok_or(refused)?;
-    let origin: WebOrigin = text.parse().map_err(|_| refused)?;
+    let text = only(headers, header::ORIGIN).ok_or(REFUSED)?;
+    let origin: WebOrigin = text.parse().map_err(|_| REFUSED)?;
     let scheme = Scheme::Http;
     let own = WebOrigin { scheme, host, port: port.unwrap_or(scheme.default_port()) };
     match allowed.contains(&origin) {
         _ if origin == own => Ok(None),
         true => {
-            let value = HeaderValue::from_str(text).map_err(|_| refused)?;
+            let value = HeaderValue::from_str(text).map_err(|_| REFUSED)?;
             Ok(Some((header::ACCESS_CONTROL_ALLOW_ORIGIN, value)))
         }
-        false => Err(refused),
+        false => Err(REFUSED),
     }
 }
 
@@ -331,6 +351,55 @@ mod tests {
             let answer = ask(&[host], Some(origin), &allowed).map_err(|_| ());
             assert_eq!(answer, expected, "{origin} at {host}");
         }
+    }
+
+    #[test]
+    fn what_a_page_embeds_is_refused_though_it_has_no_origin() {
+        let ask =
+            |method: Method, path: &str, site: &[&str], mode: &str, dest: &str, origin: &str| {
+                let mut request = Request::builder()
+                    .method(method)
+                    .uri(path)
+                    .header(header::HOST, "127.0.0.1:1234");
+                for site in site {
+                    request = request.header(SEC_FETCH_SITE, *site);
+                }
+                for (name, value) in
+                    [(SEC_FETCH_MODE, mode), (SEC_FETCH_DEST, dest), (header::ORIGIN, origin)]
+                {
+                    if !value.is_empty() {
+                        request = request.header(name, value);
+                    }
+                }
+                let allowed = ["http://localhost:5173".parse().unwrap()];
+                check(&request.body(()).unwrap(), &allowed).is_ok()
+            };
+        let (own, other, get) = ("http://127.0.0.1:1234", "http://evil.com", Method::GET);
+        for (path, site, mode, dest, origin, expected) in [
+            ("/events?name=*", &["cross-site"][..], "no-cors", "image", "", false),
+            ("/values", &["cross-site"], "no-cors", "script", "", false),
+            ("/metrics", &["cross-site"], "no-cors", "image", "", false),
+            ("/", &["cross-site"], "no-cors", "image", "", false),
+            ("/", &["cross-site"], "navigate", "iframe", "", false),
+            ("/", &["cross-site"], "", "", "", false),
+            // Another port of this machine is the same site, and another origin.
+            ("/events", &["same-site"], "no-cors", "image", "", false),
+            ("/events", &["unheard-of"], "no-cors", "image", "", false),
+            ("/events", &["same-origin", "cross-site"], "no-cors", "image", "", false),
+            ("/events", &["cross-site"], "navigate", "document", "", false),
+            ("/", &["cross-site"], "navigate", "document", "", true),
+            ("/", &["same-site"], "navigate", "document", "", true),
+            ("/events", &["same-origin"], "cors", "empty", "", true),
+            ("/events", &["none"], "navigate", "document", "", true),
+            ("/events", &[], "", "", "", true),
+            ("/events", &["cross-site"], "cors", "empty", "http://localhost:5173", true),
+            ("/events", &["same-origin"], "cors", "empty", own, true),
+            ("/events", &["cross-site"], "cors", "empty", other, false),
+        ] {
+            let is_taken = ask(get.clone(), path, site, mode, dest, origin);
+            assert_eq!(is_taken, expected, "{path} {site:?} {mode} {dest} {origin}");
+        }
+        assert!(!ask(Method::POST, "/", &["cross-site"], "navigate", "document", ""));
     }
 
     #[test]
