@@ -14,7 +14,7 @@ const { serve } = require("./service");
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
-test("a page of another site neither embeds nor frames what the service has, and may link to it", async () => {
+test("a page of another site neither embeds nor frames what the service has, and may link to it", { timeout: 120_000 }, async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "candor-site-"));
   fs.writeFileSync(path.join(folder, "a.log"), "(1.000000) can0 123#01\n(1.100000) can0 123#02\n");
   let html = "";
