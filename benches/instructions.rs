@@ -13,6 +13,7 @@ mod shared;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use candor_diagnostics::Findings;
 use candor_engine::counters::Outcome;
@@ -418,7 +419,7 @@ fn events() -> Vec<Case> {
     }
     let hub = |has_signals: bool| {
         let database = has_signals.then(|| database(|number| byte(number, "(0.1,-40)"), false));
-        Hub::new(vec![candor_events::Bus { name: "car".into(), database }])
+        Hub::new(vec![candor_events::Bus { name: "car".into(), database: database.map(Arc::new) }])
     };
     let publish = |hub: &mut Hub, frames: &[Frame]| {
         for (number, frame) in frames.iter().enumerate() {

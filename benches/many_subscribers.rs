@@ -17,6 +17,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -193,7 +194,12 @@ fn serve(port: &str, tick: &str) {
     let database = Database::parse("many.dbc", text.as_bytes(), &Findings::new());
     let address = address.parse().expect("a port");
     let service = Service::start(Config {
-        sources: vec![Source { name: "car".into(), address, database, pace: Pace::Received }],
+        sources: vec![Source {
+            name: "car".into(),
+            address,
+            database: database.map(Arc::new),
+            pace: Pace::Received,
+        }],
         listen: vec!["127.0.0.1:0".parse().expect("a place")],
         dbus: Vec::new(),
         coalesce: tick.parse().unwrap_or(Nanos::from_millis(10)),
@@ -376,7 +382,7 @@ fn sorted(mut counts: Vec<[u64; 2]>) -> Vec<[u64; 2]> {
 /// What the hub and these subscribers take by themselves: CPU time per frame in ns, and events delivered.
 fn alone(plan: &Plan, wanted: &[Vec<String>], seconds: u64) -> (f64, u64) {
     let database = Database::parse("many.dbc", database().as_bytes(), &Findings::new());
-    let mut hub = Hub::new(vec![Bus { name: "car".into(), database }]);
+    let mut hub = Hub::new(vec![Bus { name: "car".into(), database: database.map(Arc::new) }]);
     let format = Format::Afb(Api::LowCan);
     hub.open(format, |_, _| {});
     let mut subscribers: Vec<_> = wanted.iter().map(|_| Subscriber::new(&hub, format)).collect();

@@ -15,8 +15,9 @@ fn line_feed(_: usize, out: &mut Vec<u8>) {
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
     let Ok(Some(call)) = parse(&text) else { return };
-    let refused = reply(&call.id, Err(&call.verb));
-    serde_json::from_str::<Value>(&refused).unwrap();
+    let mut refused = Vec::new();
+    reply(&call.id, Err(&call.verb), &mut refused);
+    serde_json::from_slice::<Value>(&refused).unwrap();
     let Ok(wanted) = wanted(&call.arguments) else { return };
     let mut hub = Hub::new(vec![Bus { name: call.api, database: None }]);
     hub.open(FORMAT, line_feed);

@@ -23,7 +23,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     for encoding in Encoding::ALL {
         let _ = read(encoding, bytes);
         let Ok(call) = parse(encoding, bytes) else { continue };
-        let refused = reply(encoding, &call.id, Err(&call.verb));
+        let mut refused = Vec::new();
+        reply(encoding, &call.id, Err(&call.verb), &mut refused);
         if call.id.is_u64() {
             assert!(matches!(read(encoding, &refused), Some(Message::Reply(_, Err(_)))));
         }

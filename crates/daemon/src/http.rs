@@ -105,16 +105,17 @@ impl Refusal {
     }
 }
 
-/// Serves a listener, for ever. The handler runs in the event loop; it may start tasks, and must not wait.
-pub async fn serve<B>(
+/// Serves a listener, for ever. The handler runs in the event loop. While it makes an answer, something is being done for the client.
+pub async fn serve<B, F>(
     listener: impl Into<Listener>,
     limits: Limits,
-    handler: impl Fn(Request<Incoming>, &Client) -> Response<B> + Send + Sync + 'static,
+    handler: impl Fn(Request<Incoming>, Client) -> F + Send + Sync + 'static,
 ) where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
         + Unpin
         + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
 {
     let handler = Arc::new(handler);
     let turned_away = Refusal::TooMany.answer().as_bytes();
@@ -126,16 +127,17 @@ pub async fn serve<B>(
 ///
 /// # Errors
 /// Too many files are open.
-pub fn exchange<B>(
+pub fn exchange<B, F>(
     pieces: &[&[u8]],
     limits: Limits,
-    handler: impl Fn(Request<Incoming>, &Client) -> Response<B> + Send + Sync + 'static,
+    handler: impl Fn(Request<Incoming>, Client) -> F + Send + Sync + 'static,
 ) -> io::Result<Vec<u8>>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
         + Unpin
         + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -158,16 +160,17 @@ where
 }
 
 /// Answers one client.
-async fn converse<B>(
+async fn converse<B, F>(
     stream: Stream,
     client: Client,
     limits: Limits,
-    handler: Arc<impl Fn(Request<Incoming>, &Client) -> Response<B> + Send + Sync + 'static>,
+    handler: Arc<impl Fn(Request<Incoming>, Client) -> F + Send + Sync + 'static>,
 ) where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
         + Unpin
         + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
 {
     let stream = Arc::new(stream);
     let socket = Socket::new(Arc::clone(&stream), client.clone());
@@ -177,8 +180,8 @@ async fn converse<B>(
         service_fn(move |request| {
             client.busy();
             let client = client.clone();
-            let answer = handler(request, &client).map(|body| Answer { body, client });
-            std::future::ready(Ok::<_, Infallible>(answer))
+            let answer = handler(request, client.clone());
+            async move { Ok::<_, Infallible>(answer.await.map(|body| Answer { body, client })) }
         })
     };
     let connection = http1::Builder::new()

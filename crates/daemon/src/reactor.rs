@@ -61,6 +61,12 @@ impl Reactor {
         self.handle.spawn(task).abort_handle()
     }
 
+    /// By which tasks are started on its thread, from anywhere.
+    #[must_use]
+    pub const fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// Waits until its future is over, and ends the tasks that this started.
     pub fn join(mut self) {
         self.wait();

@@ -30,7 +30,7 @@ fn limits(clients: usize, patience: Nanos) -> Limits {
 }
 
 /// Answers with the path; keeps a connection if it is asked for `/keep`.
-fn path(request: Request<Incoming>, client: &Client) -> Response<Full<Bytes>> {
+async fn path(request: Request<Incoming>, client: Client) -> Response<Full<Bytes>> {
     let path = request.uri().path().to_owned();
     if path == "/keep" {
         client.keep();
@@ -100,8 +100,8 @@ fn a_slow_request_ends_after_its_time() {
 
 #[test]
 fn an_answer_that_is_not_taken_ends_too() {
-    let huge = |_: Request<Incoming>, _: &Client| {
-        Response::new(Full::new(Bytes::from(vec![b'x'; 64 << 20])))
+    let huge = |_: Request<Incoming>, _: Client| {
+        std::future::ready(Response::new(Full::new(Bytes::from(vec![b'x'; 64 << 20]))))
     };
     let listener = listen::tcp((Ipv4Addr::LOCALHOST, 0).into(), Exposure::Loopback).unwrap();
     let address = listener.local_addr().unwrap();
@@ -235,7 +235,7 @@ fn who_reads_nothing_of_an_endless_answer_gives_its_place_back() {
         let room = Room { clients: 1, gives_way, asks_within: gives_way };
         let unread = Nanos::from_secs(1);
         let limits = Limits { room, unread, ..limits(1, Nanos::from_secs(60)) };
-        let endless = |_: Request<Incoming>, _: &Client| Response::new(Endless);
+        let endless = |_: Request<Incoming>, _: Client| std::future::ready(Response::new(Endless));
         let _reactor = Reactor::start("http", http::serve(listener, limits, endless)).unwrap();
         let connect = || -> Box<dyn ReadWrite> {
             match is_unix {

@@ -108,9 +108,8 @@ pub fn parse(text: &str) -> Result<Option<Call>, Violation> {
     }
 }
 
-/// A reply: an error has its reason, a success perhaps data.
-#[must_use]
-pub fn reply(id: &str, outcome: Result<Value, &str>) -> String {
+/// Appends a reply: an error has its reason, a success perhaps data.
+pub fn reply(id: &str, outcome: Result<Value, &str>, out: &mut Vec<u8>) {
     let (kind, status, rest) = match outcome {
         Ok(response) => (3, "success", ("response", response)),
         Err(reason) => (4, "failed", ("info", reason.into())),
@@ -127,7 +126,8 @@ pub fn reply(id: &str, outcome: Result<Value, &str>) -> String {
     reply.insert("request".into(), request.into());
     // Not `json!`, which copies what it is given.
     let reply = (kind, id, reply);
-    serde_json::to_string(&reply).unwrap_or_default()
+    // A Vec takes everything.
+    let _ = serde_json::to_writer(out, &reply);
 }
 
 /// What the call `subscribe` or `unsubscribe` asks for.
@@ -470,15 +470,20 @@ mod tests {
     #[test]
     fn replies_have_the_shape_of_the_protocol() {
         let parse = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+        let written = |outcome: Result<Value, &str>| {
+            let mut out = Vec::new();
+            reply("9", outcome, &mut out);
+            String::from_utf8(out).unwrap()
+        };
         assert_eq!(
-            parse(reply("9", Ok(json!([1])))),
+            parse(written(Ok(json!([1])))),
             json!([3, "9", {"jtype": "afb-reply", "request": {"status": "success"}, "response": [1]}])
         );
         assert_eq!(
-            parse(reply("9", Err("no"))),
+            parse(written(Err("no"))),
             json!([4, "9", {"jtype": "afb-reply", "request": {"status": "failed", "info": "no"}}])
         );
-        assert!(!reply("9", Ok(Value::Null)).contains("response"));
+        assert!(!written(Ok(Value::Null)).contains("response"));
     }
 
     fn written(value: f64) -> String {

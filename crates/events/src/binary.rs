@@ -75,12 +75,16 @@ impl Encoding {
 
     fn encode(self, value: &impl Serialize) -> Vec<u8> {
         let mut out = Vec::new();
+        self.write(value, &mut out);
+        out
+    }
+
+    fn write(self, value: &impl Serialize, out: &mut Vec<u8>) {
         // A Vec takes everything, and JSON has nothing that these do not have.
         match self {
-            Self::Cbor => drop(ciborium::into_writer(value, &mut out)),
-            Self::MessagePack => drop(rmp_serde::encode::write(&mut out, value)),
+            Self::Cbor => drop(ciborium::into_writer(value, out)),
+            Self::MessagePack => drop(rmp_serde::encode::write(out, value)),
         }
-        out
     }
 }
 
@@ -121,12 +125,11 @@ pub fn call(encoding: Encoding, id: u64, verb: &str, arguments: &Value) -> Vec<u
     encoding.encode(&(2, id, verb, arguments))
 }
 
-/// A reply: a success has a response, an error its reason.
-#[must_use]
-pub fn reply(encoding: Encoding, id: &Value, outcome: Result<&Value, &str>) -> Vec<u8> {
+/// Appends a reply: a success has a response, an error its reason.
+pub fn reply(encoding: Encoding, id: &Value, outcome: Result<&Value, &str>, out: &mut Vec<u8>) {
     match outcome {
-        Ok(response) => encoding.encode(&(3, id, response)),
-        Err(reason) => encoding.encode(&(4, id, reason)),
+        Ok(response) => encoding.write(&(3, id, response), out),
+        Err(reason) => encoding.write(&(4, id, reason), out),
     }
 }
 

@@ -1,16 +1,17 @@
 //! [`Hub`]: the topics, the logs, and the newest frame of each identifier.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
+use std::sync::Arc;
 
 use candor_signals::{Database, Fit, Message};
-use candor_wire::can::frame::{ERR_FLAG, RTR_FLAG, id_word};
-use candor_wire::can::{Frame, Kind as FrameKind};
+use candor_wire::can::frame::{ERR_FLAG, RTR_FLAG, group_number, id_word};
+use candor_wire::can::{Frame, Id, Kind as FrameKind};
 
 use crate::bell::Bell;
 use crate::binary::Encoding;
 use crate::log::{Framing, Log, Mark};
-use crate::pattern::{Matcher, Pattern};
+use crate::pattern::{Pattern, Patterns};
 use crate::topic::{Kind, Topic, TopicId};
 use crate::{afb, binary, sse};
 
@@ -24,7 +25,7 @@ pub struct Bus {
     /// What it is called.
     pub name: String,
     /// What its frames mean, if that is known.
-    pub database: Option<Database>,
+    pub database: Option<Arc<Database>>,
 }
 
 /// When the name of the bus stands before those of signals.
@@ -123,31 +124,57 @@ struct State {
 struct Open {
     format: Format,
     log: Log,
-    /// The patterns of all subscriptions, and whom they are of.
-    patterns: Vec<(Matcher, Bell)>,
-    /// By topic, those who want it: once for each pattern of theirs that takes it.
+    /// The patterns of all subscriptions, each with those whom it is of.
+    wanted: Patterns<Vec<Bell>>,
+    /// By topic, those who want it.
     listeners: Vec<Vec<Bell>>,
     /// Those for whom there is something that they have not been told of.
     due: Vec<Bell>,
 }
 
 impl Open {
-    /// Those who want a topic, once for each pattern. Those that mean its identifier or group keep it.
-    fn taking(&self, topic: &mut Topic) -> Vec<Bell> {
-        let mut listeners = Vec::new();
-        for (matcher, bell) in &self.patterns {
-            if matcher.takes(topic) {
-                topic.pinned += u32::from(keeps(matcher));
-                listeners.push(bell.clone());
-            }
-        }
+    /// Those who want a topic that comes up.
+    fn taking(&self, topic: &Topic) -> Vec<Bell> {
+        let mut listeners: Vec<_> = self.wanted.taking(topic).flatten().cloned().collect();
+        listeners.sort_unstable_by_key(Bell::address);
+        listeners.dedup_by(|one, other| one.is(other));
         listeners
+    }
+
+    /// How many want it by its identifier or its group.
+    fn keeping(&self, topic: &Topic) -> u32 {
+        self.wanted.keeping(topic).map(|bells| bells.len() as u32).sum()
     }
 }
 
-/// Whether a topic of an identifier stays that a pattern takes.
-fn keeps(matcher: &Matcher) -> bool {
-    matches!(matcher.pattern(), Pattern::Id(_) | Pattern::Group(_))
+/// The topics of raw frames.
+#[derive(Debug, Default)]
+struct RawTopics {
+    /// By the word of the identifier: one for each bus.
+    by_word: HashMap<u32, Vec<TopicId>>,
+    /// A group may have tens of thousands.
+    by_group: BTreeSet<(u32, TopicId)>,
+}
+
+impl RawTopics {
+    fn add(&mut self, id: Id, topic: TopicId) {
+        self.by_word.entry(id_word(id)).or_default().push(topic);
+        if let Some(group) = group_number(id) {
+            self.by_group.insert((group, topic));
+        }
+    }
+
+    fn remove(&mut self, id: Id, topic: TopicId) {
+        remove_place(&mut self.by_word, &id_word(id), topic);
+        if let Some(group) = group_number(id) {
+            self.by_group.remove(&(group, topic));
+        }
+    }
+
+    fn of_group(&self, group: u32) -> impl Iterator<Item = TopicId> {
+        let all = (group, TopicId(0))..=(group, TopicId(u32::MAX));
+        self.by_group.range(all).map(|(_, topic)| *topic)
+    }
 }
 
 /// Where frames become events.
@@ -159,12 +186,11 @@ pub struct Hub {
     states: Vec<State>,
     names_buses: bool,
     topics: Vec<Topic>,
-    /// Those of signals.
-    signals: Vec<TopicId>,
-    /// Those of raw frames, by the word of the identifier: one for each bus.
-    raw_topics: HashMap<u32, Vec<TopicId>>,
+    /// Those of signals, by the name without that of the bus: one for each bus.
+    named: HashMap<String, Vec<TopicId>>,
+    raw_topics: RawTopics,
     /// Topics that are gone, by name.
-    gone: HashMap<String, Vec<TopicId>>,
+    gone: HashMap<Arc<str>, Vec<TopicId>>,
     keys: HashMap<(usize, u32), Key>,
     open: Vec<Open>,
     frames: u64,
@@ -307,8 +333,8 @@ impl Hub {
             states: Vec::new(),
             names_buses: naming == Naming::Always || buses.len() != 1,
             topics: Vec::new(),
-            signals: Vec::new(),
-            raw_topics: HashMap::new(),
+            named: HashMap::new(),
+            raw_topics: RawTopics::default(),
             gone: HashMap::new(),
             keys: HashMap::new(),
             open: Vec::new(),
@@ -365,7 +391,8 @@ impl Hub {
         self.end_topics(|topic| topic.bus == place && !topic.is_raw());
         let prefix = if self.names_buses { format!("{name}/") } else { String::new() };
         let mut all = Vec::new();
-        for (index, message) in database.iter().flat_map(Database::messages).enumerate() {
+        for (index, message) in database.iter().flat_map(|database| database.messages()).enumerate()
+        {
             let topics: Vec<_> =
                 signals(place, index, message, &prefix).map(|topic| self.enter(topic)).collect();
             let wanted = self.open.iter().flat_map(|open| {
@@ -417,7 +444,7 @@ impl Hub {
             (old.kind, old.is_gone) = (topic.kind, false);
             // Two identifiers, one of 11 bits and one of 29, may have the same name.
             if old.is_raw() && id_word(old.id()) != before {
-                self.raw_topics.entry(id_word(old.id())).or_default().push(id);
+                self.raw_topics.add(old.id(), id);
             }
             return id;
         }
@@ -425,11 +452,12 @@ impl Hub {
         topic.number = self.next_number;
         self.next_number = self.next_number.saturating_add(1);
         match topic.is_raw() {
-            true => self.raw_topics.entry(id_word(topic.id())).or_default().push(id),
-            false => self.signals.push(id),
+            true => self.raw_topics.add(topic.id(), id),
+            false => self.named.entry(topic.plain_name().to_owned()).or_default().push(id),
         }
+        topic.pinned = self.open.iter().map(|open| open.keeping(&topic)).sum();
         for open in &mut self.open {
-            open.listeners.push(open.taking(&mut topic));
+            open.listeners.push(open.taking(&topic));
         }
         self.topics.push(topic);
         id
@@ -452,7 +480,8 @@ impl Hub {
         self.next_number = number.checked_add(1)?;
         self.changes += 1;
         let old = self.topics.get(id.0 as usize)?;
-        let (old_word, old_bus) = (id_word(old.id()), old.bus);
+        let (old_id, old_bus) = (old.id(), old.bus);
+        let old_word = id_word(old_id);
         self.unknown.next_ordinal = self.unknown.next_ordinal.max(old.created + old.offset);
         remove_place(&mut self.gone, &old.name, id);
         for word in [old_word, old_word | RTR_FLAG] {
@@ -460,15 +489,16 @@ impl Hub {
                 self.keys.remove(&(old_bus, word));
             }
         }
-        remove_place(&mut self.raw_topics, &old_word, id);
+        self.raw_topics.remove(old_id, id);
         if let Some(state) = self.states.get_mut(old_bus) {
             state.displaced += 1;
         }
         (topic.number, topic.created, topic.first) = (number, old.created, old.created);
         topic.offset = self.unknown.next_ordinal - old.created;
-        self.raw_topics.entry(id_word(topic.id())).or_default().push(id);
+        self.raw_topics.add(topic.id(), id);
+        topic.pinned = self.open.iter().map(|open| open.keeping(&topic)).sum();
         for open in &mut self.open {
-            let taking = open.taking(&mut topic);
+            let taking = open.taking(&topic);
             if let Some(listeners) = open.listeners.get_mut(id.0 as usize) {
                 *listeners = taking;
             }
@@ -498,27 +528,22 @@ impl Hub {
         all.into_iter().flatten().chain(some.into_iter().flatten())
     }
 
-    /// The topics that a pattern takes, also those that are gone, by their place. Only those are looked at that it can mean.
-    #[must_use]
-    pub fn taken_by(&self, pattern: &Pattern) -> Vec<TopicId> {
-        self.matching(&Matcher::new(pattern.clone()))
+    /// The topics that a pattern can mean, if they are found by what it says.
+    pub(crate) fn found(&self, pattern: &Pattern) -> Vec<TopicId> {
+        let found = match pattern {
+            Pattern::Name(name) => {
+                self.named.get(name.split_once('/').map_or(name.as_str(), |(_, plain)| plain))
+            }
+            Pattern::Id(id) => self.raw_topics.by_word.get(&id_word(*id)),
+            Pattern::Group(group) => return self.raw_topics.of_group(*group).collect(),
+            Pattern::Raw => None,
+        };
+        found.cloned().unwrap_or_default()
     }
 
-    pub(crate) fn matching(&self, matcher: &Matcher) -> Vec<TopicId> {
-        let is_taken = |id: &TopicId| self.topic(*id).is_some_and(|topic| matcher.takes(topic));
-        match matcher.pattern() {
-            Pattern::Name(_) => self.signals.iter().copied().filter(is_taken).collect(),
-            Pattern::Id(id) => {
-                let topics = self.raw_topics.get(&id_word(*id)).into_iter().flatten();
-                let mut taken: Vec<_> = topics.copied().filter(is_taken).collect();
-                taken.sort_unstable();
-                taken.dedup();
-                taken
-            }
-            Pattern::Group(_) | Pattern::Raw => {
-                (0..self.topics.len() as u32).map(TopicId).filter(is_taken).collect()
-            }
-        }
+    /// The number of the next topic: that of all there are is less.
+    pub(crate) const fn next_number(&self) -> u32 {
+        self.next_number
     }
 
     /// Differs after topics came up, went or returned.
@@ -566,7 +591,7 @@ impl Hub {
     /// Whether the database of a bus is that of its frames; `None` without one.
     #[must_use]
     pub fn fit(&self, place: usize) -> Option<(&Fit, &Database)> {
-        let database = self.buses.get(place)?.database.as_ref()?;
+        let database = self.buses.get(place)?.database.as_deref()?;
         Some((&self.states.get(place)?.fit, database))
     }
 
@@ -594,7 +619,8 @@ impl Hub {
         if self.log(format).is_none() {
             let log = Log::new(MOST_ENTRIES, MOST_BYTES, framing);
             let listeners = vec![Vec::new(); self.topics.len()];
-            self.open.push(Open { format, log, patterns: Vec::new(), listeners, due: Vec::new() });
+            let (wanted, due) = (Patterns::default(), Vec::new());
+            self.open.push(Open { format, log, wanted, listeners, due });
         }
     }
 
@@ -610,6 +636,19 @@ impl Hub {
         for open in self.open.iter_mut().filter(|open| open.format == format) {
             open.log = Log::new(entries, bytes, framing);
         }
+    }
+
+    /// Those who want a topic.
+    #[cfg(test)]
+    pub(crate) fn listeners(&self, format: Format, id: TopicId) -> &[Bell] {
+        let open = self.open.iter().find(|open| open.format == format);
+        open.and_then(|open| open.listeners.get(id.0 as usize)).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many want a signal of a message.
+    #[cfg(test)]
+    pub(crate) fn wanted(&self, bus: usize, message: usize) -> Option<u32> {
+        self.states.get(bus)?.known.get(message).map(|known| known.wanted)
     }
 
     /// Lets so many identifiers that no database describes have places.
@@ -629,54 +668,76 @@ impl Hub {
     pub fn ring_all(&mut self) {
         for open in &mut self.open {
             let head = open.log.head();
-            open.due.extend(
-                open.patterns.iter().map(|(_, bell)| bell).filter(|bell| bell.note(head)).cloned(),
-            );
+            open.due.extend(open.wanted.values().flatten().filter(|bell| bell.note(head)).cloned());
         }
         self.ring();
     }
 
-    /// A subscriber to this format wants the topics of a pattern, also those that come up later, or does so no more.
-    pub(crate) fn want(&mut self, format: Format, matcher: &Matcher, bell: &Bell, is_wanted: bool) {
-        let taken = self.matching(matcher);
+    /// A subscriber to this format wants the topics of a pattern that come up from now on, or does so no more. Those that the pattern
+    /// means by an identifier or a group stay.
+    pub(crate) fn want(&mut self, format: Format, pattern: &Pattern, bell: &Bell, is_wanted: bool) {
         let Some(open) = self.open.iter_mut().find(|open| open.format == format) else { return };
-        if is_wanted {
-            open.patterns.push((matcher.clone(), bell.clone()));
-        } else {
-            let is_it =
-                |(other, of): &(Matcher, Bell)| of.is(bell) && other.pattern() == matcher.pattern();
-            let Some(place) = open.patterns.iter().position(is_it) else { return };
-            open.patterns.swap_remove(place);
+        match open.wanted.get_mut(pattern) {
+            Some(bells) if is_wanted => bells.push(bell.clone()),
+            Some(bells) => {
+                let Some(place) = bells.iter().position(|of| of.is(bell)) else { return };
+                bells.swap_remove(place);
+                if bells.is_empty() {
+                    open.wanted.remove(pattern);
+                }
+            }
+            None if is_wanted => drop(open.wanted.insert(pattern.clone(), vec![bell.clone()])),
+            None => return,
         }
-        let change = |count: &mut u32| match is_wanted {
-            true => *count += 1,
-            false => *count = count.saturating_sub(1),
+        if !matches!(pattern, Pattern::Id(_) | Pattern::Group(_)) {
+            return;
+        }
+        for id in self.found(pattern) {
+            let topic = self.topics.get_mut(id.0 as usize).filter(|topic| pattern.is_of(topic));
+            let Some(topic) = topic else { continue };
+            match is_wanted {
+                true => topic.pinned += 1,
+                false => topic.pinned = topic.pinned.saturating_sub(1),
+            }
+            self.unknown.keep(id, topic.pinned > 0);
+        }
+    }
+
+    /// A subscriber to this format wants a topic, or does so no more. How many others were passed over to find it.
+    pub(crate) fn listen(
+        &mut self,
+        format: Format,
+        id: TopicId,
+        bell: &Bell,
+        is_wanted: bool,
+    ) -> u64 {
+        let place = id.0 as usize;
+        let Some(open) = self.open.iter_mut().find(|open| open.format == format) else { return 0 };
+        let (Some(topic), Some(listeners)) =
+            (self.topics.get(place), open.listeners.get_mut(place))
+        else {
+            return 0;
         };
-        for id in taken {
-            let place = id.0 as usize;
-            let (Some(topic), Some(listeners)) =
-                (self.topics.get_mut(place), open.listeners.get_mut(place))
-            else {
-                continue;
-            };
-            if keeps(matcher) {
-                change(&mut topic.pinned);
-                self.unknown.keep(id, topic.pinned > 0);
-            }
-            if is_wanted {
-                listeners.push(bell.clone());
-            } else if let Some(place) = listeners.iter().position(|of| of.is(bell)) {
-                listeners.swap_remove(place);
-            }
-            // The message of one that is gone is another one now, or none.
-            if !topic.is_gone
-                && let Kind::Signal { message, .. } = topic.kind
-                && let Some(known) =
-                    self.states.get_mut(topic.bus).and_then(|state| state.known.get_mut(message))
-            {
-                change(&mut known.wanted);
+        let mut passed = 0;
+        if is_wanted {
+            listeners.push(bell.clone());
+        } else {
+            let Some(place) = listeners.iter().position(|of| of.is(bell)) else { return 0 };
+            listeners.swap_remove(place);
+            passed = place as u64;
+        }
+        // The message of one that is gone is another one now, or none.
+        if !topic.is_gone
+            && let Kind::Signal { message, .. } = topic.kind
+            && let Some(known) =
+                self.states.get_mut(topic.bus).and_then(|state| state.known.get_mut(message))
+        {
+            match is_wanted {
+                true => known.wanted += 1,
+                false => known.wanted = known.wanted.saturating_sub(1),
             }
         }
+        passed
     }
 
     /// Makes events of a frame that was received on a bus at a time in ns. Error reports are none.
@@ -757,10 +818,7 @@ impl Hub {
         };
         let Some(message) = database.messages().get(index) else { return };
         for (&place, signal) in known.topics.iter().zip(&message.signals) {
-            if signal.selection.is_some() && !message.is_selected(signal, frame.data()) {
-                continue;
-            }
-            let Some(decoded) = signal.read(frame.data()) else { continue };
+            let Some(decoded) = message.read(signal, frame.data()) else { continue };
             let (value, text) = (decoded.physical, decoded.value_name());
             append(
                 &mut self.topics,
@@ -782,27 +840,26 @@ impl Hub {
 
     /// The newest value of a signal; `None` of other topics, and before the first frame that has it.
     #[must_use]
-    pub fn latest(&self, topic: &Topic) -> Option<Latest<'_>> {
-        if topic.is_gone {
-            return None;
-        }
-        let Kind::Signal { message, signal, .. } = &topic.kind else { return None };
-        let (time_ns, frame) = self.states.get(topic.bus)?.known.get(*message)?.newest.as_ref()?;
-        let database = self.buses.get(topic.bus)?.database.as_ref()?;
-        let message = database.messages().get(*message)?;
-        let signal = message.signals.get(*signal)?;
-        if !message.is_selected(signal, frame.data()) {
-            return None;
-        }
-        let decoded = signal.read(frame.data())?;
+    pub fn latest(&self, id: TopicId) -> Option<Latest<'_>> {
+        let topic = self.topic(id)?;
+        let Kind::Signal { message, signal, .. } = topic.kind else { return None };
+        let (time_ns, frame) = self.newest_frame(id)?;
+        let message = self.buses.get(topic.bus)?.database.as_ref()?.messages().get(message)?;
+        let decoded = message.read(message.signals.get(signal)?, frame.data())?;
         let (value, text) = (decoded.physical, decoded.value_name());
-        Some(Latest { time_ns: *time_ns, value, text })
+        Some(Latest { time_ns, value, text })
     }
 
-    /// The newest frame of a topic of raw frames, and its time; `None` of other topics.
+    /// The newest frame of a topic of raw frames, or of the message of a signal, and its time. It need not have the signal:
+    /// see [`Message::read`].
     #[must_use]
     pub fn newest_frame(&self, id: TopicId) -> Option<(u64, &Frame)> {
-        let topic = self.topic(id).filter(|topic| topic.is_raw())?;
+        let topic = self.topic(id).filter(|topic| !topic.is_gone)?;
+        if let Kind::Signal { message, .. } = topic.kind {
+            let (time_ns, frame) =
+                self.states.get(topic.bus)?.known.get(message)?.newest.as_ref()?;
+            return Some((*time_ns, frame));
+        }
         let word = id_word(topic.id());
         // Remote frames have topics of their own.
         let keys = [word, word | RTR_FLAG].into_iter();

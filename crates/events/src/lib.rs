@@ -36,7 +36,9 @@ mod filter;
 mod hub;
 mod log;
 mod pattern;
+mod selection;
 mod sse;
+mod steps;
 mod subscriber;
 #[cfg(test)]
 mod tests;
@@ -48,5 +50,7 @@ pub use filter::Filter;
 pub use hub::{Bus, Format, Hub, Latest, Naming};
 pub use log::{Framing, Log};
 pub use pattern::Pattern;
-pub use subscriber::{Counts, Delivery, Subscriber};
+pub use selection::Selection;
+pub use steps::Steps;
+pub use subscriber::{Counts, Delivery, Subscriber, Subscribing, Unsubscribing};
 pub use topic::{Kind, Topic, TopicId};

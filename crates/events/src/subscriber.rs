@@ -1,5 +1,8 @@
 //! [`Subscriber`]: who wants which events, and how far they have been delivered.
 
+mod change;
+
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::batch::Batch;
@@ -8,22 +11,34 @@ use crate::binary;
 use crate::filter::{Filter, Memory};
 use crate::hub::{Format, Hub};
 use crate::log::{Entry, Framing, Log};
-use crate::pattern::{Matcher, Pattern};
+use crate::pattern::{Pattern, Patterns};
+use crate::selection::Selection;
+use crate::steps::Steps;
 use crate::topic::{Topic, TopicId};
+
+pub use change::{Subscribing, Unsubscribing};
 
 /// A pattern with what is wanted of its topics.
 #[derive(Clone, Debug)]
 struct Wish {
-    matcher: Matcher,
+    pattern: Pattern,
     filter: Filter,
     /// Only the newest event of each topic, whenever some are delivered.
     is_latest: bool,
+    /// The one with the greatest takes precedence.
+    order: u64,
+    /// It is no more, but topics may still have it.
+    is_over: bool,
 }
 
 /// Who is at most so many events behind looks up those of its topics; others look at all.
 const MOST_LOOKED_UP: u64 = 4_096;
 /// To look up a topic takes as long as to look at so many events.
 const LOOK_UP: u64 = 4;
+/// How much is looked at of topics that came up before events are delivered: below a millisecond. Events wait for the rest.
+const LOOK: u64 = 10_000;
+/// What it takes to hand out a name.
+const NAME: u64 = 4;
 /// The place of no slot.
 const NONE: u32 = u32::MAX;
 
@@ -33,7 +48,7 @@ struct Slot {
     topic: TopicId,
     /// The number of the topic.
     number: u32,
-    /// The wish that takes it: the last one that does.
+    /// The wish that takes it, by its place: the last one that does.
     wish: u32,
     /// The next event at the place of the topic for this subscriber.
     next: u64,
@@ -75,7 +90,13 @@ pub struct Delivery {
 #[derive(Debug)]
 pub struct Subscriber {
     format: Format,
-    wishes: Vec<Wish>,
+    /// By place.
+    wishes: Vec<Option<Wish>>,
+    /// Where another one may be put.
+    free: Vec<u32>,
+    /// The places of wishes, without those that are over.
+    patterns: Patterns<u32>,
+    next_order: u64,
     /// By topic, the place of its slot, or [`NONE`].
     places: Vec<u32>,
     slots: Vec<Slot>,
@@ -147,9 +168,8 @@ fn is_there(hub: &Hub, slot: &Slot) -> bool {
 
 impl Slot {
     /// That of a topic of which the events from this one on are wanted.
-    fn new(id: TopicId, topic: &Topic, wish: usize, next: u64) -> Self {
-        let (number, wish) = (topic.number, wish as u32);
-        Self { topic: id, number, wish, next, memory: Memory::default() }
+    fn new(id: TopicId, topic: &Topic, wish: u32, next: u64) -> Self {
+        Self { topic: id, number: topic.number, wish, next, memory: Memory::default() }
     }
 }
 
@@ -160,6 +180,9 @@ impl Subscriber {
         Self {
             format,
             wishes: Vec::new(),
+            free: Vec::new(),
+            patterns: Patterns::default(),
+            next_order: 0,
             places: Vec::new(),
             slots: Vec::new(),
             bell: Bell::new(),
@@ -186,7 +209,7 @@ impl Subscriber {
     /// Events that were overwritten before they could be delivered: those that it was told of ([`Counts::missed`]), and those
     /// since. It need not come to look.
     pub fn missed(&mut self, hub: &Hub) -> u64 {
-        self.look_at_new_topics(hub);
+        self.look(hub, &mut Steps::all());
         let Some(log) = hub.log(self.format) else { return self.counts.missed };
         let untold = |slot: &Slot| log.overwritten(slot.topic).saturating_sub(slot.next);
         self.counts.missed + self.untold + self.slots.iter().map(untold).sum::<u64>()
@@ -194,19 +217,24 @@ impl Subscriber {
 
     /// The patterns that it is subscribed to.
     pub fn patterns(&self) -> impl Iterator<Item = &Pattern> {
-        self.wishes.iter().map(|wish| wish.matcher.pattern())
+        self.wishes.iter().flatten().filter(|wish| !wish.is_over).map(|wish| &wish.pattern)
+    }
+
+    /// How many of these it is not subscribed to yet.
+    pub fn new_among(&self, patterns: &[Pattern]) -> usize {
+        patterns.iter().filter(|pattern| self.patterns.get(pattern).is_none()).count()
     }
 
     /// Whether it wants nothing but the newest events of topics: what it does not get now, newer ones take the place of.
     #[must_use]
     pub fn is_latest(&self) -> bool {
-        self.is_subscribed() && self.wishes.iter().all(|wish| wish.is_latest)
+        self.is_subscribed() && self.wishes.iter().flatten().all(|wish| wish.is_latest)
     }
 
     /// Whether it wants anything.
     #[must_use]
     pub fn is_subscribed(&self) -> bool {
-        !self.wishes.is_empty()
+        !self.patterns.is_empty()
     }
 
     /// How many topics it is subscribed to.
@@ -236,7 +264,7 @@ impl Subscriber {
     }
 
     /// Subscribes to the topics of a pattern, also to those that come up later. Topics that an earlier pattern has as well
-    /// get the new filter. The number of topics that it takes now.
+    /// get the new filter. The number of topics that it takes now. This takes all the time that it needs; see [`Subscribing`].
     pub fn subscribe(
         &mut self,
         hub: &mut Hub,
@@ -244,20 +272,11 @@ impl Subscriber {
         filter: Filter,
         is_latest: bool,
     ) -> usize {
-        self.skip_if_idle(hub);
-        self.look_at_new_topics(hub);
-        let is_there_before = self.remove(hub, |other| *other == pattern);
-        let matcher = Matcher::new(pattern);
-        hub.want(self.format, &matcher, &self.bell, true);
-        let wish = Wish { matcher, filter, is_latest };
-        if is_there_before {
-            self.wishes.push(wish);
-            self.assign(hub);
-        } else {
-            self.add(hub, wish);
-        }
-        let wish = self.wishes.len() as u32 - 1;
-        self.slots.iter().filter(|slot| slot.wish == wish && is_there(hub, slot)).count()
+        let mut selection = Selection::new(&[pattern]);
+        selection.go_on(hub, &mut Steps::all());
+        let mut subscribing = Subscribing::new(selection, filter, is_latest);
+        subscribing.go_on(self, hub, &mut Steps::all());
+        subscribing.topics()
     }
 
     /// Whether the messages of a delivery become one. Formats without such a message do not mind.
@@ -265,116 +284,147 @@ impl Subscriber {
         self.is_batched = is_batched && matches!(self.format, Format::Binary(_));
     }
 
-    /// The topics that it is subscribed to and whose names it has not been told, by number. From now on, it has.
-    pub fn name_topics<'a>(&mut self, hub: &'a Hub) -> Vec<(u32, &'a str)> {
-        self.look_at_new_topics(hub);
-        self.named.resize(self.places.len(), None);
-        let mut wanted: Vec<_> = self.slots.iter().map(|slot| slot.topic).collect();
-        wanted.sort_unstable();
+    /// The topics that it is subscribed to and whose names it has not been told, by number. From now on, it has. It goes on at
+    /// this place of a topic until there are no more steps; that is then the number of topics if it has all of them.
+    pub fn name_topics(
+        &mut self,
+        hub: &Hub,
+        next: &mut usize,
+        steps: &mut Steps,
+    ) -> Vec<(u32, Arc<str>)> {
         let mut names = Vec::new();
-        for id in wanted {
-            if let (Some(topic), Some(named)) = (hub.topic(id), self.named.get_mut(id.0 as usize))
+        if !self.look(hub, steps) {
+            return names;
+        }
+        self.named.resize(self.places.len(), None);
+        while *next < self.places.len() && !steps.are_over() {
+            let id = TopicId(*next as u32);
+            *next += 1;
+            steps.spend(1);
+            let is_wanted = self.places.get(id.0 as usize).is_some_and(|place| *place != NONE);
+            if is_wanted
+                && let (Some(topic), Some(named)) =
+                    (hub.topic(id), self.named.get_mut(id.0 as usize))
                 && !topic.is_gone
                 && named.replace(topic.number) != Some(topic.number)
             {
-                names.push((topic.number, topic.name.as_str()));
+                steps.spend(NAME);
+                names.push((topic.number, Arc::clone(&topic.name)));
             }
         }
         names
     }
 
-    /// Ends the subscription to these patterns, by the words in which they were made. False if there was none of them.
+    /// Ends the subscription to these patterns, by the words in which they were made. False if there was none of them. This takes
+    /// all the time that it needs; see [`Unsubscribing`].
     pub fn unsubscribe(&mut self, hub: &mut Hub, patterns: &[Pattern]) -> bool {
-        self.look_at_new_topics(hub);
-        let is_changed = self.remove(hub, |pattern| patterns.contains(pattern));
-        if is_changed {
-            self.assign(hub);
-        }
-        is_changed
+        let mut unsubscribing = Unsubscribing::new(patterns.to_vec());
+        unsubscribing.go_on(self, hub, &mut Steps::all());
+        unsubscribing.is_changed()
     }
 
     /// Ends all subscriptions. To be called before it is dropped.
     pub fn leave(&mut self, hub: &mut Hub) {
-        self.remove(hub, |_| true);
-        self.assign(hub);
+        self.leaving().go_on(self, hub, &mut Steps::all());
     }
 
-    /// Removes wishes. Whether there were some.
-    fn remove(&mut self, hub: &mut Hub, is_meant: impl Fn(&Pattern) -> bool) -> bool {
-        let before = self.wishes.len();
-        self.wishes.retain(|wish| {
-            let is_meant = is_meant(wish.matcher.pattern());
-            if is_meant {
-                hub.want(self.format, &wish.matcher, &self.bell, false);
-            }
-            !is_meant
-        });
-        self.wishes.len() < before
+    /// What ends all subscriptions in steps.
+    pub fn leaving(&self) -> Unsubscribing {
+        Unsubscribing::new(self.patterns().cloned().collect())
     }
 
     /// Nothing before now is of interest to who wants nothing.
     fn skip_if_idle(&mut self, hub: &Hub) {
-        if self.wishes.is_empty() {
+        if !self.is_subscribed() {
             self.cursor = hub.log(self.format).map_or(0, Log::head);
             self.bell.clear();
         }
     }
 
-    /// The wish that takes a topic.
-    fn wish_of(&self, topic: &Topic) -> Option<usize> {
-        self.wishes.iter().rposition(|wish| wish.matcher.takes(topic))
+    /// How a wish stands to others.
+    fn order(&self, wish: u32) -> Option<u64> {
+        self.wishes.get(wish as usize)?.as_ref().map(|wish| wish.order)
     }
 
-    /// Adds a wish that takes precedence over the others.
-    fn add(&mut self, hub: &Hub, wish: Wish) {
-        let number = self.wishes.len();
-        for id in hub.matching(&wish.matcher) {
-            let (Some(topic), Some(place)) = (hub.topic(id), self.places.get_mut(id.0 as usize))
-            else {
-                continue;
-            };
-            if let Some(slot) = self.slots.get_mut(*place as usize) {
-                slot.wish = number as u32;
-            } else {
-                *place = self.slots.len() as u32;
-                self.slots.push(Slot::new(id, topic, number, topic.created));
+    /// The wish that takes a topic, by its place.
+    fn wish_of(&self, topic: &Topic) -> Option<u32> {
+        self.patterns.taking(topic).copied().max_by_key(|wish| self.order(*wish))
+    }
+
+    /// Adds a wish that takes precedence over the others, in the place of one with this pattern. Its place.
+    fn add(&mut self, hub: &mut Hub, wish: Wish) -> u32 {
+        let place = self.free.pop().unwrap_or(self.wishes.len() as u32);
+        let old = self.patterns.insert(wish.pattern.clone(), place);
+        match old.and_then(|old| self.wishes.get_mut(old as usize)?.as_mut()) {
+            Some(old) => old.is_over = true,
+            None => hub.want(self.format, &wish.pattern, &self.bell, true),
+        }
+        match self.wishes.get_mut(place as usize) {
+            Some(free) => *free = Some(wish),
+            None => self.wishes.push(Some(wish)),
+        }
+        place
+    }
+
+    /// Ends a wish. Whether there was one.
+    fn end_wish(&mut self, hub: &mut Hub, pattern: &Pattern) -> bool {
+        let Some(place) = self.patterns.remove(pattern) else { return false };
+        hub.want(self.format, pattern, &self.bell, false);
+        if let Some(Some(wish)) = self.wishes.get_mut(place as usize) {
+            wish.is_over = true;
+        }
+        true
+    }
+
+    /// No topic has a wish any more that is over.
+    fn forget_ended(&mut self) {
+        for (place, wish) in (0..).zip(&mut self.wishes) {
+            if wish.as_ref().is_some_and(|wish| wish.is_over) {
+                *wish = None;
+                self.free.push(place);
             }
         }
-        self.wishes.push(wish);
     }
 
-    /// Finds the wish of each topic after wishes went. No other topic has one then.
-    fn assign(&mut self, hub: &Hub) {
-        for old in std::mem::take(&mut self.slots) {
-            let wish = hub.topic(old.topic).and_then(|topic| self.wish_of(topic));
-            let Some(place) = self.places.get_mut(old.topic.0 as usize) else { continue };
-            *place = NONE;
-            if let Some(wish) = wish {
-                *place = self.slots.len() as u32;
-                self.slots.push(Slot { wish: wish as u32, ..old });
-            }
-        }
-    }
-
-    /// Topics that came up since: all their events count.
-    fn look_at_new_topics(&mut self, hub: &Hub) {
-        let known = self.places.len();
-        let new = hub.topics().get(known..).unwrap_or_default();
-        let renewals = std::mem::replace(&mut self.renewals, hub.renewals());
-        if self.wishes.is_empty() {
-            self.places.resize(known + new.len(), NONE);
+    /// Removes the slot of a topic that no wish takes any more.
+    fn remove_slot(&mut self, id: TopicId) {
+        let Some(place) = self.places.get_mut(id.0 as usize) else { return };
+        let freed = std::mem::replace(place, NONE);
+        if freed as usize >= self.slots.len() {
             return;
+        }
+        self.slots.swap_remove(freed as usize);
+        let moved = self.slots.get(freed as usize).map(|slot| slot.topic.0 as usize);
+        if let Some(place) = moved.and_then(|moved| self.places.get_mut(moved)) {
+            *place = freed;
+        }
+    }
+
+    /// Looks at the topics that came up since: all their events count. Whether it has seen all of them.
+    pub fn look(&mut self, hub: &Hub, steps: &mut Steps) -> bool {
+        let known = self.places.len();
+        let renewals = std::mem::replace(&mut self.renewals, hub.renewals());
+        let is_subscribed = self.is_subscribed();
+        if !is_subscribed && self.slots.is_empty() {
+            self.places.resize(hub.topics().len(), NONE);
+            return true;
         }
         for id in hub.renewed(renewals).filter(|id| (id.0 as usize) < known) {
             self.look_at_renewed(hub, id);
         }
-        let wants_all = self.wishes.iter().any(|wish| *wish.matcher.pattern() == Pattern::Raw);
+        let wants_all = self.patterns.get(&Pattern::Raw).is_some();
+        let new = hub.topics().get(known..).unwrap_or_default();
         for (id, topic) in (known as u32..).map(TopicId).zip(new) {
+            if steps.are_over() {
+                return false;
+            }
+            steps.spend(self.patterns.steps(topic));
             // Of those that had the place before, and gave way.
             self.untold += if wants_all { topic.first } else { 0 };
             let slot = self.wish_of(topic).map(|wish| Slot::new(id, topic, wish, topic.first));
             self.put(slot);
         }
+        true
     }
 
     /// Another topic has taken over a place. What was not delivered of those before is missed: nobody wanted them by their
@@ -391,12 +441,7 @@ impl Subscriber {
             }
             (Some(slot), None) => {
                 self.untold += topic.first.saturating_sub(slot.next);
-                let freed = std::mem::replace(place, NONE);
-                self.slots.swap_remove(freed as usize);
-                let moved = self.slots.get(freed as usize).map(|slot| slot.topic.0 as usize);
-                if let Some(place) = moved.and_then(|moved| self.places.get_mut(moved)) {
-                    *place = freed;
-                }
+                self.remove_slot(id);
             }
             (None, Some(wish)) => {
                 *place = self.slots.len() as u32;
@@ -415,7 +460,9 @@ impl Subscriber {
     /// Appends messages with their frame headers to `out`, until that has `most_bytes` or no more wait: events, and first how
     /// many were missed.
     pub fn deliver(&mut self, hub: &Hub, most_bytes: usize, out: &mut Vec<u8>) -> Delivery {
-        self.look_at_new_topics(hub);
+        if !self.look(hub, &mut Steps::new(LOOK)) {
+            return Delivery { missed: 0, has_more: true };
+        }
         let Some(log) = hub.log(self.format) else { return Delivery::default() };
         let mut delivery = self.begin(hub, log);
         let mut parcel = Parcel {
@@ -461,7 +508,10 @@ impl Subscriber {
     /// Puts events of [`Format::Plain`] into a batch, `most` at once. What was there before goes.
     pub fn gather(&mut self, hub: &Hub, most: usize, batch: &mut Batch) -> Delivery {
         batch.clear();
-        self.look_at_new_topics(hub);
+        batch.missed = 0;
+        if !self.look(hub, &mut Steps::new(LOOK)) {
+            return Delivery { missed: 0, has_more: true };
+        }
         let Some(log) = hub.log(self.format) else { return Delivery::default() };
         let mut delivery = self.begin(hub, log);
         let mut search = self.search(log);
@@ -482,7 +532,7 @@ impl Subscriber {
     /// Goes to the first event that may be wanted, and looks whether events were overwritten.
     fn begin(&mut self, hub: &Hub, log: &Log) -> Delivery {
         let mut delivery = Delivery::default();
-        let first = self.bell.first().filter(|_| !self.wishes.is_empty());
+        let first = self.bell.first().filter(|_| self.is_subscribed());
         self.cursor = first.unwrap_or(log.head()).max(self.cursor);
         if self.cursor < log.tail() {
             delivery.missed = self.catch_up(hub, log);
@@ -527,7 +577,7 @@ impl Subscriber {
         self.cursor += 1;
         let Some(&place) = self.places.get(entry.mark.topic.0 as usize) else { return false };
         let Some(slot) = self.slots.get_mut(place as usize) else { return false };
-        let Some(wish) = self.wishes.get(slot.wish as usize) else { return false };
+        let Some(Some(wish)) = self.wishes.get(slot.wish as usize) else { return false };
         if entry.mark.count < slot.next {
             // From before the subscription, or of a topic that gave way.
             return false;

@@ -1,5 +1,7 @@
 //! [`Topic`]: what events are about.
 
+use std::sync::Arc;
+
 use candor_wire::can::Id;
 
 /// A topic, by its place in the hub. See [`Hub::MOST_UNKNOWN`](crate::Hub::MOST_UNKNOWN) for places that another one takes over.
@@ -33,7 +35,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Topic {
     /// `MESSAGE.SIGNAL`, or `BUS/IDENTIFIER` (decimal) of raw frames. With several buses, signals begin with `BUS/`, too.
-    pub name: String,
+    pub name: Arc<str>,
     /// The bus, by its place in the hub.
     pub bus: usize,
     /// What its events say.
@@ -64,7 +66,19 @@ impl Topic {
         let (number, created, first, offset, pinned) = (0, 0, 0, 0, 0);
         let is_gone = false;
         let plain_at = name.find('/').map_or(0, |at| at + 1);
-        Self { name, bus, kind, number, created, first, offset, pinned, is_gone, plain_at, escaped }
+        Self {
+            name: name.into(),
+            bus,
+            kind,
+            number,
+            created,
+            first,
+            offset,
+            pinned,
+            is_gone,
+            plain_at,
+            escaped,
+        }
     }
 
     /// The name without that of the bus.

@@ -12,19 +12,19 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use candor_events::Framing;
 use candor_events::afb::{self, Violation};
 use candor_events::binary::{self, Encoding};
 use candor_linux::clock;
 use candor_time::{Instant, Monotonic, Nanos};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::task::yield_now;
 use tokio::time::sleep;
 use tungstenite::protocol::frame::{CloseFrame, coding::CloseCode};
 use tungstenite::protocol::{Role, WebSocketConfig, WebSocketContext};
 use tungstenite::{Message, Utf8Bytes};
 
 use crate::Shared;
-use crate::framing;
+use crate::framing::Framed;
 use crate::session::Session;
 use crate::verbs::{answer, answer_binary};
 
@@ -32,8 +32,6 @@ use crate::verbs::{answer, answer_binary};
 const MAX_MESSAGE: usize = 64 << 10;
 /// What the protocol reads at once. It has room for that, which it clears for every read.
 const READ_SIZE: usize = 2 << 10;
-/// The longest frame header that a service writes (RFC 6455 section 5.2).
-const MOST_HEADER: usize = 10;
 /// The room for what is to be written that stays with a connection. More of it goes if it is no longer needed.
 const KEPT: usize = 8 << 10;
 /// Who wants newest events alone gets no more of them while so much of what was sent is unread. At 400 kB/s that takes 0.16 s.
@@ -48,6 +46,8 @@ pub(crate) const MOST_BYTES: usize = 128 << 10;
 struct Memory {
     input: BytesMut,
     output: Vec<u8>,
+    /// How much of the output is written to the socket.
+    written: usize,
 }
 
 impl Read for Memory {
@@ -146,6 +146,8 @@ impl Silence {
 enum Next {
     /// When there are some.
     Due,
+    /// When everybody else had a turn: it is still looking at what came up.
+    Soon,
     /// When all is written, or something has come.
     Later,
 }
@@ -205,7 +207,7 @@ pub(crate) async fn serve(
     config.read_buffer_size = READ_SIZE;
     let mut connection = Connection {
         protocol: WebSocketContext::new(Role::Server, Some(config)),
-        memory: Memory { input: BytesMut::from(input), output: Vec::new() },
+        memory: Memory { input: BytesMut::from(input), ..Memory::default() },
         session: Session::enter(&shared, encoding.map_or("json", Encoding::name)),
         reading: Reading::default(),
         encoding,
@@ -220,7 +222,6 @@ impl Connection {
     async fn work(&mut self, socket: impl AsyncRead + AsyncWrite + Unpin) {
         let (mut from_client, mut to_client) = tokio::io::split(socket);
         let mut stop = self.session.shared().stop.subscribe();
-        let mut written = 0;
         let limit = self.session.shared().patience.websocket_silence;
         let mut silence = Silence::new(limit);
         let mut alarm = pin!(sleep(silence.left()));
@@ -228,7 +229,7 @@ impl Connection {
         loop {
             self.take_messages().await;
             let mut next = Next::Later;
-            if written == 0 && self.memory.output.is_empty() {
+            if self.memory.output.is_empty() {
                 next = self.deliver();
             }
             if self.is_closing && self.memory.output.is_empty() {
@@ -236,7 +237,7 @@ impl Connection {
             }
             let is_writing = !self.memory.output.is_empty();
             let is_full = self.memory.output.len() >= MOST_BYTES;
-            let Memory { input, output } = &mut self.memory;
+            let Memory { input, output, written } = &mut self.memory;
             tokio::select! {
                 count = from_client.read_buf(input), if !self.is_closing && !is_full => match count {
                     Ok(0) | Err(_) => return,
@@ -246,7 +247,7 @@ impl Connection {
                     }
                 },
                 count = poll_fn(|context| {
-                    let outcome = Pin::new(&mut to_client).poll_write(context, &output[written..]);
+                    let outcome = Pin::new(&mut to_client).poll_write(context, &output[*written..]);
                     is_behind |= outcome.is_pending();
                     outcome
                 }), if is_writing => match count {
@@ -256,15 +257,15 @@ impl Connection {
                         if std::mem::take(&mut is_behind) {
                             silence.end();
                         }
-                        written += count;
+                        *written += count;
                         self.reading.written += count as u64;
-                        if written == output.len() {
+                        if *written == output.len() {
                             output.clear();
                             // Who was behind for a while does not keep the room for that.
-                            if output.capacity() / 4 > written.max(KEPT) {
-                                output.shrink_to(written.max(KEPT));
+                            if output.capacity() / 4 > (*written).max(KEPT) {
+                                output.shrink_to((*written).max(KEPT));
                             }
-                            written = 0;
+                            *written = 0;
                         }
                     }
                 },
@@ -272,11 +273,12 @@ impl Connection {
                     self.close(CloseCode::Away, "the service ends");
                 }
                 () = self.session.due(), if !is_writing && next == Next::Due => {}
+                () = yield_now(), if next == Next::Soon => {}
                 () = alarm.as_mut() => {
                     match silence.decide(clock::now()) {
                         Chance::Time => {}
                         Chance::Ping => {
-                            let left = self.memory.output.len() - written;
+                            let left = self.memory.output.len() - self.memory.written;
                             self.ping(self.reading.written + left as u64);
                         }
                         Chance::None => break,
@@ -295,9 +297,12 @@ impl Connection {
             match self.protocol.read(&mut self.memory) {
                 Ok(Message::Text(text)) if self.encoding.is_none() => {
                     self.take_text(&text).await;
+                    // Others have their turn, too.
+                    yield_now().await;
                 }
                 Ok(Message::Binary(bytes)) if self.encoding.is_some() => {
                     self.take_binary(&bytes).await;
+                    yield_now().await;
                 }
                 Ok(Message::Text(_) | Message::Binary(_)) => {
                     self.violate(Violation::InvalidFrame);
@@ -319,7 +324,7 @@ impl Connection {
         match afb::parse(text) {
             Ok(Some(call)) => {
                 let reply = answer(&self.session, call).await;
-                self.reply(framing::text, reply.map(String::into_bytes));
+                self.reply(reply);
             }
             Ok(None) => {}
             Err(violation) => self.violate(violation),
@@ -331,22 +336,27 @@ impl Connection {
         match binary::parse(encoding, bytes) {
             Ok(call) => {
                 let reply = answer_binary(&self.session, encoding, call).await;
-                self.reply(framing::binary, reply);
+                self.reply(reply);
             }
             Err(violation) => self.violate(violation),
         }
     }
 
     /// Answers a call, or ends with the service. Not by the protocol: it would keep room for the longest answer.
-    fn reply(&mut self, frame: Framing, reply: Option<Vec<u8>>) {
-        let Some(reply) = reply else {
+    fn reply(&mut self, reply: Option<Framed>) {
+        let Some(Framed { bytes, start }) = reply else {
             self.is_closing = true;
             return;
         };
-        let output = &mut self.memory.output;
-        output.reserve_exact(MOST_HEADER + reply.len());
-        frame(reply.len(), output);
-        output.extend_from_slice(&reply);
+        let Memory { output, written, .. } = &mut self.memory;
+        // To copy a long one takes some milliseconds.
+        if output.is_empty() {
+            (*output, *written) = (bytes, start);
+        } else {
+            let frame = bytes.get(start..).unwrap_or_default();
+            output.reserve_exact(frame.len());
+            output.extend_from_slice(frame);
+        }
     }
 
     /// Asks whether it is there. It says how much was sent before, so the answer says that this was read.
@@ -398,6 +408,9 @@ impl Connection {
                 if subscriber.deliver(&hub, most, &mut self.memory.output).has_more {
                     next = Next::Later;
                 }
+            }
+            if next == Next::Later && self.memory.output.is_empty() {
+                next = Next::Soon;
             }
             self.session.note(&subscriptions, &hub);
         }

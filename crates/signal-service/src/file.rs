@@ -277,7 +277,7 @@ impl Reader<'_> {
                 require(&mut section, "port", "write one, such as port = \"can0\"");
                 let value = section.value("port");
                 section.refuse_empty("dbc", "remove it, or name a DBC file");
-                let database = self.database(&section.strings("dbc"));
+                let database = self.database(&section.strings("dbc")).map(Arc::new);
                 let pace = section.one_of("pace", &PACES).unwrap_or_default();
                 section.finish();
                 (value, database, pace)

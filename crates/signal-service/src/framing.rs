@@ -32,3 +32,29 @@ fn header(kind: Data, len: usize, out: &mut Vec<u8>) {
     // A Vec takes everything.
     let _ = header.format(len as u64, out);
 }
+
+/// The longest frame header that a service writes (RFC 6455 section 5.2).
+const MOST_HEADER: usize = 10;
+
+/// A message with its header, somewhere in these bytes: a long one is not copied to get its header.
+pub(crate) struct Framed {
+    pub(crate) bytes: Vec<u8>,
+    /// Where it begins.
+    pub(crate) start: usize,
+}
+
+impl Framed {
+    /// A message that is appended to what it is given.
+    pub(crate) fn new(framing: Framing, encode: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let mut bytes = vec![0; MOST_HEADER];
+        encode(&mut bytes);
+        bytes.shrink_to_fit();
+        let mut header = Vec::with_capacity(MOST_HEADER);
+        framing(bytes.len() - MOST_HEADER, &mut header);
+        let start = MOST_HEADER.saturating_sub(header.len());
+        if let Some(room) = bytes.get_mut(start..MOST_HEADER) {
+            room.copy_from_slice(&header);
+        }
+        Self { bytes, start }
+    }
+}

@@ -16,11 +16,10 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tungstenite::handshake::derive_accept_key;
 
 use crate::stream::{self, Content};
-use crate::verbs::Question;
+use crate::verbs::Response as Made;
 use crate::{Patience, Shared, connection, verbs};
 
 /// A client for which nothing was done for so long gives way to a new one if there is no room.
@@ -65,18 +64,21 @@ pub(crate) async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>) {
         let shared = Arc::clone(&shared);
         // A web page could be behind an address, but not behind a file.
         let is_open_to_pages = matches!(listener, Listener::Tcp(_));
-        let handler = move |request: Request<Incoming>, client: &Client| {
-            let checked = match is_open_to_pages {
-                true => http::check_origin(&request, &shared.allow_origin),
-                false => Ok(None),
-            };
-            match checked {
-                Ok(header) => {
-                    let mut answer = answer(request, &shared, client);
-                    answer.headers_mut().extend(header);
-                    answer
+        let handler = move |request: Request<Incoming>, client: Client| {
+            let shared = Arc::clone(&shared);
+            async move {
+                let checked = match is_open_to_pages {
+                    true => http::check_origin(&request, &shared.allow_origin),
+                    false => Ok(None),
+                };
+                match checked {
+                    Ok(header) => {
+                        let mut answer = answer(request, &shared, &client).await;
+                        answer.headers_mut().extend(header);
+                        answer
+                    }
+                    Err(reason) => text(StatusCode::FORBIDDEN, reason),
                 }
-                Err(reason) => text(StatusCode::FORBIDDEN, reason),
             }
         };
         tokio::spawn(http::serve(listener, limits, handler));
@@ -91,7 +93,7 @@ pub(crate) async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>) {
 }
 
 /// Answers a request.
-fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> Answer {
+async fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> Answer {
     let path = request.uri().path();
     if path == "/api" {
         return upgrade(request, shared, client);
@@ -113,7 +115,7 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> 
         let content = match request.method() {
             // Nobody would read them.
             &Method::HEAD => Ok(Content::default()),
-            _ => stream::open(&query, shared),
+            _ => stream::open(&query, shared).await,
         };
         return match content {
             Ok(content) => with_type(StatusCode::OK, "text/event-stream", content),
@@ -121,7 +123,7 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> 
         };
     }
     if path == "/values" {
-        return match values(&query, shared) {
+        return match values(&query, shared).await {
             Ok(values) => with_type(StatusCode::OK, "application/json", values),
             Err(reason) => text(StatusCode::BAD_REQUEST, &reason),
         };
@@ -136,29 +138,16 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> 
 ///
 /// # Errors
 /// What is wrong with it, in one sentence.
-fn values(query: &[(String, String)], shared: &Arc<Shared>) -> Result<Content, String> {
+async fn values(query: &[(String, String)], shared: &Shared) -> Result<Content, String> {
     let is_known = |key: &str| matches!(key, "name" | "id" | "pgn" | "raw");
     if let Some((key, _)) = query.iter().find(|(key, _)| !is_known(key)) {
         return Err(format!("`{key}` is unknown; there are name, id, pgn and raw"));
     }
-    let (question, is_short) = {
-        let hub = shared.hub();
-        let question = Question::Values(stream::read(query, verbs::has_signals(&hub))?.patterns);
-        let is_short = question.is_short(&hub)?;
-        (question, is_short)
-    };
-    let text = |values| Bytes::from(line(&values));
-    if is_short {
-        return Ok(whole(text(question.answer(shared)?)));
-    }
-    let (sender, receiver) = mpsc::channel(1);
-    let shared = Arc::clone(shared);
-    tokio::task::spawn_blocking(move || {
-        // A name of before may be gone by now. There is room for it; or nobody wants it any more.
-        let values = question.answer(&shared).unwrap_or_else(|_| Value::Array(Vec::new()));
-        sender.try_send(text(values))
-    });
-    Ok(Content::Pieces(receiver))
+    let has_signals = verbs::has_signals(&shared.hub());
+    let patterns = stream::read(query, has_signals)?.patterns;
+    let values = verbs::values(shared, &patterns).await?;
+    let line = Made::encode(Ok(values), |values| values.map(|values| line(&values))).await;
+    line.unwrap_or_else(|| Err("the service ends".to_owned())).map(whole)
 }
 
 /// Values as a line that takes no more memory than it needs.

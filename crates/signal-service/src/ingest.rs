@@ -410,10 +410,8 @@ mod tests {
     use candor_events::{Bus, Hub};
     use candor_port::{Origin, Received, Sent, Stamp, Waker};
     use candor_time::Monotonic;
-    use tokio::sync::watch;
 
     use super::*;
-    use crate::session::Sessions;
 
     fn pause() {
         clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(1)).unwrap();
@@ -465,16 +463,7 @@ mod tests {
     }
 
     fn shared() -> Arc<Shared> {
-        Arc::new(Shared {
-            hub: Mutex::new(Hub::new(vec![Bus { name: "car".into(), database: None }])),
-            intakes: Mutex::default(),
-            changes: AtomicU64::new(0),
-            sessions: Sessions::default(),
-            allow_origin: Vec::new(),
-            patience: crate::Patience::default(),
-            stop: watch::Sender::new(false),
-            started: clock::now(),
-        })
+        Arc::new(Shared::new(Hub::new(vec![Bus { name: "car".into(), database: None }])))
     }
 
     /// A worker whose port makes so many errors.

@@ -38,13 +38,14 @@ mod local;
 mod place;
 mod session;
 mod stream;
+mod turns;
 mod verbs;
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use candor_daemon::Reactor;
@@ -58,6 +59,7 @@ use candor_linux::clock;
 use candor_port::{Address, Estate};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 pub use self::dbus::BusAddress;
@@ -66,6 +68,7 @@ use self::ingest::{Ingest, Intake, Misfit};
 pub use self::local::Local;
 pub use self::place::Place;
 use self::session::Sessions;
+use self::turns::Turns;
 
 /// A port whose frames become events.
 #[derive(Debug)]
@@ -75,7 +78,7 @@ pub struct Source {
     /// The port.
     pub address: Address,
     /// What its frames mean.
-    pub database: Option<Database>,
+    pub database: Option<Arc<Database>>,
     /// When its frames come.
     pub pace: Pace,
 }
@@ -174,6 +177,9 @@ struct Shared {
     /// How often buses were changed.
     changes: AtomicU64,
     sessions: Sessions,
+    turns: Turns,
+    /// Where longer works are done, from when on there is one.
+    reactor: OnceLock<Handle>,
     /// The pages that may ask, beside its own.
     allow_origin: Vec<WebOrigin>,
     patience: Patience,
@@ -183,6 +189,21 @@ struct Shared {
 }
 
 impl Shared {
+    fn new(hub: Hub) -> Self {
+        Self {
+            hub: Mutex::new(hub),
+            intakes: Mutex::default(),
+            changes: AtomicU64::new(0),
+            sessions: Sessions::default(),
+            turns: Turns::default(),
+            reactor: OnceLock::new(),
+            allow_origin: Vec::new(),
+            patience: Patience::default(),
+            stop: watch::Sender::new(false),
+            started: clock::now(),
+        }
+    }
+
     fn hub(&self) -> MutexGuard<'_, Hub> {
         // What a thread that panicked left is whole: an event more or less.
         self.hub.lock().unwrap_or_else(PoisonError::into_inner)
@@ -256,18 +277,13 @@ impl Service {
             buses.push(Bus { name: source.name, database: source.database });
         }
         let intakes = receivers.iter().map(|(_, opened)| Arc::clone(&opened.intake)).collect();
-        let shared = Arc::new(Shared {
-            hub: Mutex::new(Hub::with_naming(buses, naming)),
-            intakes: Mutex::new(intakes),
-            changes: AtomicU64::new(0),
-            sessions: Sessions::default(),
-            allow_origin,
-            patience,
-            stop: watch::Sender::new(false),
-            started: clock::now(),
-        });
+        let mut shared = Shared::new(Hub::with_naming(buses, naming));
+        shared.intakes = Mutex::new(intakes);
+        (shared.allow_origin, shared.patience) = (allow_origin, patience);
+        let shared = Arc::new(shared);
         let serve = http::serve(listeners, Arc::clone(&shared));
         let server = Reactor::start("signal-service", serve).map_err(Error::Kernel)?;
+        shared.reactor.get_or_init(|| server.handle().clone());
         let links: Result<_, _> =
             dbus.into_iter().map(|address| dbus::start(&server, &shared, address)).collect();
         let links = links?;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use candor_events::{Batch, Counts, Filter, Format, Pattern, TopicId};
+use candor_events::{
+    Batch, Counts, Filter, Format, Hub, Pattern, Selection, Steps, Subscribing, TopicId,
+};
 use tokio::sync::watch;
 
 use crate::Shared;
@@ -18,7 +20,7 @@ pub struct Local {
     /// Waits without a reactor.
     runtime: tokio::runtime::Runtime,
     /// By topic, its number and its name.
-    names: Vec<(u32, String)>,
+    names: Vec<(u32, Arc<str>)>,
 }
 
 impl std::fmt::Debug for Local {
@@ -42,12 +44,20 @@ impl Local {
     /// Subscribes to the topics of a pattern, also to those that come up later; with `is_latest` only to the newest event
     /// of each. The number of topics that there are now.
     pub fn subscribe(&mut self, pattern: Pattern, filter: Filter, is_latest: bool) -> usize {
-        let mut hub = self.session.shared().hub();
-        let mut subscriptions = self.session.subscriptions();
-        let subscriber = subscriptions.of(Format::Plain, &mut hub);
-        let topics = subscriber.subscribe(&mut hub, pattern, filter, is_latest);
-        self.session.note_change(&subscriptions, &hub);
-        topics
+        let Self { session, runtime, .. } = self;
+        let shared = session.shared();
+        let mut selection = Selection::new(&[pattern]);
+        let selected = |hub: &mut Hub, steps: &mut Steps| selection.go_on(hub, steps).then_some(());
+        runtime.block_on(shared.in_slices(selected));
+        let mut subscribing = Subscribing::new(selection, filter, is_latest);
+        let go_on = |hub: &mut Hub, steps: &mut Steps| {
+            let mut subscriptions = session.subscriptions();
+            let is_over = subscribing.go_on(subscriptions.of(Format::Plain, hub), hub, steps);
+            session.note_change(&subscriptions, hub);
+            is_over.then_some(())
+        };
+        runtime.block_on(shared.in_slices(go_on));
+        subscribing.topics()
     }
 
     /// Puts the next events into `batch`, in the place of what was there. Waits until there are some; false when the
@@ -64,7 +74,7 @@ impl Local {
             self.session.note(&subscriptions, &hub);
             drop(subscriptions);
             for topic in hub.topics().get(self.names.len()..).unwrap_or_default() {
-                self.names.push((topic.number, topic.name.clone()));
+                self.names.push((topic.number, Arc::clone(&topic.name)));
             }
             // Others may have taken over the places of topics.
             for event in batch.events() {
@@ -72,7 +82,7 @@ impl Local {
                     && named.0 != event.number
                     && let Some(topic) = hub.topic(event.topic)
                 {
-                    *named = (topic.number, topic.name.clone());
+                    *named = (topic.number, Arc::clone(&topic.name));
                 }
             }
             drop(hub);
@@ -96,7 +106,7 @@ impl Local {
     /// What a topic of a batch is called; empty if it is of none.
     #[must_use]
     pub fn name(&self, topic: TopicId) -> &str {
-        self.names.get(topic.0 as usize).map_or("", |(_, name)| name.as_str())
+        self.names.get(topic.0 as usize).map_or("", |(_, name)| &**name)
     }
 
     /// What became of the events so far.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use candor_events::{Format, Hub, Pattern, Subscriber};
+use candor_events::{Format, Hub, Pattern, Steps, Subscriber};
 use serde_json::{Value, json};
 
 use crate::Shared;
@@ -31,14 +31,12 @@ impl Subscriptions {
         &mut self.subscribers[place].1
     }
 
-    /// How many patterns there are when these are added in a format. One that is there already only gets another filter.
+    /// How many patterns there are when these, which differ, are added in a format. One that is there already only gets another filter.
     pub(crate) fn patterns_with(&self, format: Format, added: &[Pattern]) -> usize {
         let all = self.subscribers.iter();
         let there: usize = all.map(|(_, subscriber)| subscriber.patterns().count()).sum();
         let own = self.subscribers.iter().find(|(other, _)| *other == format);
-        let is_there =
-            |new: &Pattern| own.is_some_and(|(_, own)| own.patterns().any(|old| old == new));
-        there + added.iter().filter(|new| !is_there(new)).count()
+        there + own.map_or(added.len(), |(_, own)| own.new_among(added))
     }
 
     /// Whether they want nothing but newest events.
@@ -85,8 +83,12 @@ impl Entry {
     }
 
     /// What became of its events by now; also of those that it does not come to look at.
-    fn stats(&self, id: u64, hub: &Hub) -> Value {
+    /// `None` if there are topics that it has to look at first.
+    pub(crate) fn stats(&self, id: u64, hub: &Hub, steps: &mut Steps) -> Option<Value> {
         let mut subscriptions = self.subscriptions();
+        if !subscriptions.all().all(|subscriber| subscriber.look(hub, steps)) {
+            return None;
+        }
         let (mut topics, mut delivered, mut missed, mut waiting) = (0, 0, 0, 0);
         for subscriber in subscriptions.all() {
             missed += subscriber.missed(hub);
@@ -94,14 +96,14 @@ impl Entry {
             delivered += subscriber.counts().delivered;
             waiting += subscriber.waiting(hub);
         }
-        json!({
+        Some(json!({
             "id": id,
             "format": self.format,
             "topics": topics,
             "delivered": delivered,
             "missed": missed,
             "waiting": waiting,
-        })
+        }))
     }
 }
 
@@ -176,11 +178,22 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let mut hub = self.shared.hub();
-        for subscriber in self.subscriptions().all() {
-            subscriber.leave(&mut hub);
-        }
         self.shared.sessions.open().remove(&self.id);
+        let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
+        let mut subscribers = std::mem::take(&mut *entry.subscriptions()).subscribers;
+        let mut leaving: Vec<_> = subscribers.iter().map(|(_, it)| it.leaving()).collect();
+        let leave = async move {
+            let go_on = |hub: &mut Hub, steps: &mut Steps| {
+                let all = subscribers.iter_mut().zip(&mut leaving);
+                let mut all = all.map(|((_, it), leaving)| leaving.go_on(it, hub, steps));
+                all.all(|is_over| is_over).then_some(())
+            };
+            shared.in_slices(go_on).await;
+        };
+        match self.shared.reactor.get() {
+            Some(reactor) => drop(reactor.spawn(leave)),
+            None => drop(leave),
+        }
     }
 }
 
@@ -216,9 +229,9 @@ impl Sessions {
     }
 
     /// Those that are subscribed to something.
-    pub(crate) fn stats(&self, hub: &Hub) -> Value {
+    pub(crate) fn subscribed(&self) -> Vec<(u64, Arc<Entry>)> {
         let open = self.open();
         let subscribed = open.iter().filter(|(_, it)| it.is_subscribed.load(Ordering::Relaxed));
-        subscribed.map(|(id, entry)| entry.stats(*id, hub)).collect::<Vec<_>>().into()
+        subscribed.map(|(id, entry)| (*id, Arc::clone(entry))).collect()
     }
 }

@@ -13,6 +13,7 @@ use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
+use tokio::task::yield_now;
 
 use crate::Shared;
 use crate::connection::MOST_BYTES;
@@ -23,7 +24,7 @@ use crate::verbs::{has_signals, subscribe};
 pub(crate) enum Content {
     /// All of it is known.
     Whole(Full<Bytes>),
-    /// Events as they come, or what another thread makes.
+    /// Events as they come.
     Pieces(mpsc::Receiver<Bytes>),
 }
 
@@ -133,10 +134,13 @@ pub(crate) fn read(query: &[(String, String)], has_signals: bool) -> Result<Want
 ///
 /// # Errors
 /// What is wrong with the query, in one sentence.
-pub(crate) fn open(query: &[(String, String)], shared: &Arc<Shared>) -> Result<Content, String> {
+pub(crate) async fn open(
+    query: &[(String, String)],
+    shared: &Arc<Shared>,
+) -> Result<Content, String> {
     let wanted = read(query, has_signals(&shared.hub()))?;
     let session = Session::enter(shared, Format::Sse.name());
-    subscribe(&session, Format::Sse, wanted)?;
+    subscribe(&session, Format::Sse, wanted).await?;
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move { send(&session, &sender).await });
     Ok(Content::Pieces(receiver))
@@ -160,6 +164,7 @@ async fn send(session: &Session, sender: &mpsc::Sender<Bytes>) {
             room.send(bytes.into());
         }
         if has_more {
+            yield_now().await;
             continue;
         }
         let is_over = tokio::select! {

@@ -5,14 +5,18 @@ use std::sync::atomic::Ordering;
 
 use candor_events::afb::{self, Api, Wanted, wanted};
 use candor_events::binary::{self, Encoding};
-use candor_events::{Format, Hub, Kind, Pattern, Topic, TopicId};
+use candor_events::{
+    Format, Hub, Kind, Pattern, Selection, Steps, Subscribing, Topic, TopicId, Unsubscribing,
+};
 use candor_linux::clock;
+use candor_signals::{Database, Signal};
 use candor_time::Monotonic;
 use candor_wire::can::frame::{EFF_MASK, id_word};
 use candor_wire::can::{Frame, Id};
 use serde_json::{Map, Value, json};
 
 use crate::Shared;
+use crate::framing::{self, Framed};
 use crate::ingest::Totals;
 use crate::session::Session;
 
@@ -21,13 +25,17 @@ const MOST_PATTERNS: usize = 1_000;
 
 /// An answer of up to so many entries is made at once; a longer one, which takes some milliseconds, by another thread.
 const FEW_ENTRIES: usize = 64;
+/// More patterns than these take a turn to be put in order.
+const FEW_PATTERNS: usize = 16;
+/// How long it takes to gather an entry.
+const ENTRY: u64 = 8;
 
 /// What is answered.
 pub(crate) enum Response {
     /// This.
     Plain(Value),
-    /// What is there when the answer is made.
-    Asked(Question),
+    /// What takes a while to make.
+    Long(Box<dyn FnOnce() -> Value + Send>),
 }
 
 impl From<Value> for Response {
@@ -37,85 +45,106 @@ impl From<Value> for Response {
 }
 
 impl Response {
+    /// One of so many entries.
+    fn of(entries: usize, make: impl FnOnce() -> Value + Send + 'static) -> Self {
+        if entries <= FEW_ENTRIES { Self::Plain(make()) } else { Self::Long(Box::new(make)) }
+    }
+
     /// Encodes it, and does not hold up the event loop with that. `None` while the service ends.
     pub(crate) async fn encode<T: Send + 'static>(
-        shared: &Arc<Shared>,
         outcome: Result<Self, String>,
         encode: impl FnOnce(Result<Value, String>) -> T + Send + 'static,
     ) -> Option<T> {
-        let question = match outcome {
-            Ok(Self::Asked(question)) => question,
-            Ok(Self::Plain(value)) => return Some(encode(Ok(value))),
-            Err(reason) => return Some(encode(Err(reason))),
-        };
-        let is_short = question.is_short(&shared.hub());
-        match is_short {
-            Ok(true) => Some(encode(question.answer(shared))),
-            Ok(false) => {
-                let shared = Arc::clone(shared);
-                let encode = move || encode(question.answer(&shared));
-                tokio::task::spawn_blocking(encode).await.ok()
-            }
+        match outcome {
+            Ok(Self::Plain(value)) => Some(encode(Ok(value))),
             Err(reason) => Some(encode(Err(reason))),
+            Ok(Self::Long(make)) => {
+                tokio::task::spawn_blocking(move || encode(Ok(make()))).await.ok()
+            }
         }
     }
 }
 
-/// What a client wants to know. Nothing is gathered for it before its turn, so clients that wait take no memory.
-pub(crate) enum Question {
-    /// All signals, and the identifiers seen so far.
-    List,
-    /// The names of the topics that one of the patterns takes.
-    Names(Vec<Pattern>),
-    /// Newest values.
-    Values(Vec<Pattern>),
+/// Looks up the topics that patterns take.
+///
+/// # Errors
+/// A name that no signal has, in one sentence.
+async fn select(shared: &Shared, patterns: &[Pattern]) -> Result<Selection, String> {
+    let mut selection = match patterns.len() {
+        ..=FEW_PATTERNS => Selection::new(patterns),
+        _ => shared.in_turn(|| Selection::new(patterns)).await,
+    };
+    shared.in_slices(|hub, steps| selection.go_on(hub, steps).then_some(())).await;
+    match selection.unknown_name() {
+        Some(name) => Err(format!("no signal is called `{name}`; the verb `list` shows all names")),
+        None => Ok(selection),
+    }
 }
 
-impl Question {
-    /// Whether the answer is made in no time.
-    ///
-    /// # Errors
-    /// A name that is none, in one sentence.
-    pub(crate) fn is_short(&self, hub: &Hub) -> Result<bool, String> {
-        let entries = match self {
-            Self::List => hub.topics().len(),
-            Self::Names(patterns) | Self::Values(patterns) => taken_by(hub, patterns)?.len(),
-        };
-        Ok(entries <= FEW_ENTRIES)
-    }
+/// Gathers something of each topic that is there, or of those of a selection.
+pub(crate) async fn gather<T>(
+    shared: &Shared,
+    selection: Option<&Selection>,
+    of: impl Fn(&Hub, TopicId, &Topic) -> Option<T>,
+) -> Vec<T> {
+    let mut gathered = Vec::new();
+    let mut next = 0;
+    let go_on = |hub: &mut Hub, steps: &mut Steps| {
+        let end = selection.map_or(hub.topics().len(), Selection::len);
+        while next < end {
+            if !steps.spend(ENTRY) {
+                return None;
+            }
+            let found = match selection {
+                Some(selection) => selection.topic(hub, next),
+                None => {
+                    let topic = hub.topics().get(next).filter(|topic| !topic.is_gone);
+                    topic.map(|topic| (TopicId(next as u32), topic))
+                }
+            };
+            gathered.extend(found.and_then(|(id, topic)| of(hub, id, topic)));
+            next += 1;
+        }
+        Some(())
+    };
+    shared.in_slices(go_on).await;
+    gathered
+}
 
-    /// The answer. The hub is not locked while that is made of what was gathered there.
-    ///
-    /// # Errors
-    /// A name that is none, in one sentence.
-    pub(crate) fn answer(self, shared: &Shared) -> Result<Value, String> {
-        Ok(match self {
-            Self::List => {
-                let entries = list(&shared.hub());
-                listing(entries)
-            }
-            Self::Names(patterns) => names(&shared.hub(), &patterns)?.into(),
-            Self::Values(patterns) => {
-                let entries = values(&shared.hub(), &patterns)?;
-                entries.into_iter().map(Newest::into_value).collect::<Vec<_>>().into()
-            }
-        })
-    }
+/// An answer of what is gathered. Only one long answer at once is gathered and made, so clients that wait take no memory.
+async fn gathered<T: Send + 'static>(
+    shared: &Shared,
+    selection: Option<&Selection>,
+    of: impl Fn(&Hub, TopicId, &Topic) -> Option<T>,
+    make: impl FnOnce(&[String], Vec<T>) -> Value + Send + 'static,
+) -> Response {
+    let most = selection.map_or_else(|| shared.hub().topics().len(), Selection::len);
+    let turn = if most > FEW_ENTRIES { shared.answer_turn().await } else { None };
+    let entries = gather(shared, selection, of).await;
+    let buses: Vec<_> = shared.hub().buses().iter().map(|bus| bus.name.clone()).collect();
+    Response::of(entries.len(), move || {
+        let value = make(&buses, entries);
+        drop(turn);
+        value
+    })
 }
 
 /// Answers a call of AGL's protocol. `None` while the service ends.
-pub(crate) async fn answer(session: &Session, call: afb::Call) -> Option<String> {
+pub(crate) async fn answer(session: &Session, call: afb::Call) -> Option<Framed> {
     let api = Api::ALL.into_iter().find(|api| api.name() == call.api);
     let outcome = match api {
-        Some(api) => perform(session, Format::Afb(api), &call.verb, &call.arguments),
+        Some(api) => perform(session, Format::Afb(api), &call.verb, &call.arguments).await,
         None => {
             Err(format!("`{}` is no api of this service; there are low-can and canbus", call.api))
         }
     };
     let encode = move |outcome: Result<_, String>| {
-        afb::reply(&call.id, outcome.as_ref().map_err(String::as_str).cloned())
+        Framed::new(framing::text, |out| match outcome {
+            Ok(value) => afb::reply(&call.id, Ok(value), out),
+            Err(reason) => afb::reply(&call.id, Err(&reason), out),
+        })
     };
-    Response::encode(session.shared(), outcome, encode).await
+    Response::encode(outcome, encode).await
 }
 
 /// Answers a call in CBOR or MessagePack. `None` while the service ends.
@@ -123,16 +152,17 @@ pub(crate) async fn answer_binary(
     session: &Session,
     encoding: Encoding,
     call: binary::Call,
-) -> Option<Vec<u8>> {
+) -> Option<Framed> {
     let format = Format::Binary(encoding);
-    let outcome = perform(session, format, &call.verb, &call.arguments);
+    let outcome = perform(session, format, &call.verb, &call.arguments).await;
     let encode = move |outcome: Result<_, String>| {
-        binary::reply(encoding, &call.id, outcome.as_ref().map_err(String::as_str))
+        let outcome = outcome.as_ref().map_err(String::as_str);
+        Framed::new(framing::binary, |out| binary::reply(encoding, &call.id, outcome, out))
     };
-    Response::encode(session.shared(), outcome, encode).await
+    Response::encode(outcome, encode).await
 }
 
-fn perform(
+async fn perform(
     session: &Session,
     format: Format,
     verb: &str,
@@ -140,31 +170,40 @@ fn perform(
 ) -> Result<Response, String> {
     let shared = session.shared();
     match verb {
-        "subscribe" => subscribe(session, format, wanted(arguments)?).map(Response::from),
+        "subscribe" => subscribe(session, format, wanted(arguments)?).await,
         "unsubscribe" => {
             let Wanted { patterns, .. } = wanted(arguments)?;
-            let mut hub = shared.hub();
-            let mut subscriptions = session.subscriptions();
-            match subscriptions.of(format, &mut hub).unsubscribe(&mut hub, &patterns) {
-                true => {
-                    session.note_change(&subscriptions, &hub);
-                    Ok(Value::Null.into())
-                }
+            let mut unsubscribing = Unsubscribing::new(patterns);
+            let go_on = |hub: &mut Hub, steps: &mut Steps| {
+                let mut subscriptions = session.subscriptions();
+                let subscriber = subscriptions.of(format, hub);
+                let is_over = unsubscribing.go_on(subscriber, hub, steps);
+                is_over.then(|| session.note_change(&subscriptions, hub))
+            };
+            shared.in_slices(go_on).await;
+            match unsubscribing.is_changed() {
+                true => Ok(Value::Null.into()),
                 false => Err("there is no such subscription; name it as it was made".to_owned()),
             }
         }
         "list" if !arguments.is_null() => {
-            Ok(Response::Asked(Question::Names(wanted(arguments)?.patterns)))
+            let selection = select(shared, &wanted(arguments)?.patterns).await?;
+            let name = |_: &Hub, _, topic: &Topic| Some(Arc::clone(&topic.name));
+            let make = |_: &[String], names: Vec<Arc<str>>| names.iter().map(|it| &**it).collect();
+            Ok(gathered(shared, Some(&selection), name, make).await)
         }
-        "list" => Ok(Response::Asked(Question::List)),
+        "list" => {
+            let listed = |hub: &Hub, _, topic: &Topic| Some(Listed::new(hub, topic));
+            Ok(gathered(shared, None, listed, |buses, entries| listing(buses, &entries)).await)
+        }
         "get" => {
             let patterns = match arguments {
                 Value::Null => vec![everything(&shared.hub())],
                 arguments => wanted(arguments)?.patterns,
             };
-            Ok(Response::Asked(Question::Values(patterns)))
+            values(shared, &patterns).await
         }
-        "stats" => Ok(stats(shared).into()),
+        "stats" => Ok(stats(shared).await),
         // There is nothing to be authorised for.
         "auth" => Ok(Value::Null.into()),
         verb => Err(format!(
@@ -177,37 +216,58 @@ fn perform(
 ///
 /// # Errors
 /// A name that is none, or too much of it, in one sentence.
-pub(crate) fn subscribe(
+pub(crate) async fn subscribe(
     session: &Session,
     format: Format,
     wanted: Wanted,
-) -> Result<Value, String> {
+) -> Result<Response, String> {
     let Wanted { patterns, filter, is_latest, is_batched } = wanted;
     if is_batched && !matches!(format, Format::Binary(_)) {
         return Err("`batch` needs the sub-protocol candor.cbor or candor.msgpack".to_owned());
     }
-    let mut hub = session.shared().hub();
-    let mut subscriptions = session.subscriptions();
-    if subscriptions.patterns_with(format, &patterns) > MOST_PATTERNS {
+    let shared = session.shared();
+    if session.subscriptions().patterns_with(format, &patterns) > MOST_PATTERNS {
         return Err(format!(
             "a connection may subscribe to {MOST_PATTERNS} patterns; use globs, or another one"
         ));
     }
-    taken_by(&hub, &patterns)?;
-    let subscriber = subscriptions.of(format, &mut hub);
-    let topics: usize = patterns
-        .into_iter()
-        .map(|pattern| subscriber.subscribe(&mut hub, pattern, filter.clone(), is_latest))
-        .sum();
-    subscriber.set_batched(is_batched);
-    let mut response = json!({ "topics": topics });
-    if let Format::Binary(_) = format {
-        let names = subscriber.name_topics(&hub);
-        let names = names.into_iter().map(|(number, name)| json!([number, name]));
-        response["names"] = names.collect::<Vec<_>>().into();
-    }
-    session.note_change(&subscriptions, &hub);
-    Ok(response)
+    let mut subscribing = Subscribing::new(select(shared, &patterns).await?, filter, is_latest);
+    let go_on = |hub: &mut Hub, steps: &mut Steps| {
+        let mut subscriptions = session.subscriptions();
+        let subscriber = subscriptions.of(format, hub);
+        let is_over = subscribing.go_on(subscriber, hub, steps);
+        if is_over {
+            subscriber.set_batched(is_batched);
+        }
+        session.note_change(&subscriptions, hub);
+        is_over.then_some(())
+    };
+    shared.in_slices(go_on).await;
+    let topics = subscribing.topics();
+    let Format::Binary(_) = format else { return Ok(json!({ "topics": topics }).into()) };
+    let names = new_names(session).await;
+    Ok(Response::of(names.len(), move || {
+        let names: Vec<_> =
+            names.into_iter().map(|(number, name)| json!([number, &*name])).collect();
+        json!({ "topics": topics, "names": names })
+    }))
+}
+
+/// The topics that somebody is subscribed to and whose names were not told yet.
+pub(crate) async fn new_names(session: &Session) -> Vec<(u32, Arc<str>)> {
+    let mut names = Vec::new();
+    let mut next = 0;
+    let go_on = |hub: &mut Hub, steps: &mut Steps| {
+        let mut subscriptions = session.subscriptions();
+        let mut is_over = true;
+        for subscriber in subscriptions.all() {
+            names.extend(subscriber.name_topics(hub, &mut next, steps));
+            is_over &= next >= hub.topics().len();
+        }
+        is_over.then_some(())
+    };
+    session.shared().in_slices(go_on).await;
+    names
 }
 
 /// An identifier as a number, and whether it is an extended one.
@@ -215,71 +275,69 @@ fn number(id: Id) -> (u32, bool) {
     (id_word(id) & EFF_MASK, matches!(id, Id::Extended(_)))
 }
 
-/// A signal, or an identifier that was seen.
+/// A signal, or an identifier that was seen. Nothing of it is copied while the hub is locked.
 pub(crate) struct Listed {
-    pub(crate) name: String,
-    pub(crate) bus: String,
+    pub(crate) name: Arc<str>,
+    /// By its place.
+    pub(crate) bus: usize,
     pub(crate) id: u32,
     pub(crate) is_extended: bool,
-    /// Of a signal: its unit, and what its values are called.
-    pub(crate) signal: Option<(String, Vec<(i128, String)>)>,
+    signal: Option<InDatabase>,
 }
 
-impl Listed {
-    fn new(hub: &Hub, topic: &Topic) -> Self {
-        let bus = hub.buses().get(topic.bus);
-        let (id, is_extended) = number(topic.id());
-        let signal = match &topic.kind {
-            Kind::Raw { .. } => None,
-            Kind::Signal { unit, message, signal, .. } => {
-                let database = bus.and_then(|bus| bus.database.as_ref());
-                let signal = database
-                    .and_then(|database| database.messages().get(*message))
-                    .and_then(|message| message.signals.get(*signal));
-                let names = signal.iter().flat_map(|signal| signal.value_names.iter());
-                let names = names.map(|(raw, name)| (raw, name.to_owned())).collect();
-                Some((unit.clone(), names))
-            }
-        };
-        let bus = bus.map_or_else(String::new, |bus| bus.name.clone());
-        Self { name: topic.name.clone(), bus, id, is_extended, signal }
+/// Where a database describes a signal.
+struct InDatabase {
+    database: Arc<Database>,
+    message: usize,
+    signal: usize,
+}
+
+impl InDatabase {
+    fn of(hub: &Hub, topic: &Topic) -> Option<Self> {
+        let Kind::Signal { message, signal, .. } = topic.kind else { return None };
+        let database = hub.buses().get(topic.bus)?.database.as_ref()?;
+        Some(Self { database: Arc::clone(database), message, signal })
+    }
+
+    fn get(&self) -> Option<&Signal> {
+        self.database.messages().get(self.message)?.signals.get(self.signal)
     }
 }
 
-/// All signals, and the identifiers seen so far.
-pub(crate) fn list(hub: &Hub) -> Vec<Listed> {
-    let topics = hub.topics().iter().filter(|topic| !topic.is_gone);
-    topics.map(|topic| Listed::new(hub, topic)).collect()
+impl Listed {
+    pub(crate) fn new(hub: &Hub, topic: &Topic) -> Self {
+        let (id, is_extended) = number(topic.id());
+        let signal = InDatabase::of(hub, topic);
+        Self { name: Arc::clone(&topic.name), bus: topic.bus, id, is_extended, signal }
+    }
+
+    /// What it is in its database. `None` of frames.
+    pub(crate) fn signal(&self) -> Option<&Signal> {
+        self.signal.as_ref().and_then(InDatabase::get)
+    }
 }
 
-/// The same as it is answered.
-fn listing(entries: Vec<Listed>) -> Value {
+/// All signals, and the identifiers seen so far, as they are answered.
+fn listing(buses: &[String], entries: &[Listed]) -> Value {
     let mut signals = Vec::new();
     let mut frames = Vec::new();
-    for Listed { name, bus, id, is_extended, signal } in entries {
-        let Some((unit, names)) = signal else {
+    for entry in entries {
+        let bus = buses.get(entry.bus).map_or("", String::as_str);
+        let (name, id) = (&*entry.name, entry.id);
+        let Some(signal) = entry.signal() else {
+            let is_extended = entry.is_extended;
             frames.push(json!({ "name": name, "bus": bus, "id": id, "extended": is_extended }));
             continue;
         };
-        let mut entry = json!({ "name": name, "bus": bus, "unit": unit, "id": id });
+        let mut entry = json!({ "name": name, "bus": bus, "unit": signal.unit, "id": id });
+        let names = signal.value_names.iter();
+        let names: Map<_, _> = names.map(|(raw, name)| (raw.to_string(), name.into())).collect();
         if !names.is_empty() {
-            let names: Map<_, _> =
-                names.into_iter().map(|(raw, name)| (raw.to_string(), name.into())).collect();
             entry["values"] = names.into();
         }
         signals.push(entry);
     }
     json!({ "signals": signals, "frames": frames })
-}
-
-/// The names of the topics that patterns take, as redpesk's canbus-binding lists them.
-///
-/// # Errors
-/// As [`taken_by`].
-fn names(hub: &Hub, patterns: &[Pattern]) -> Result<Vec<Value>, String> {
-    let taken = taken_by(hub, patterns)?.into_iter().filter_map(|id| hub.topic(id));
-    let topics = taken.filter(|topic| !topic.is_gone);
-    Ok(topics.map(|topic| topic.name.as_str().into()).collect())
 }
 
 /// All signals, or all frames if there are none.
@@ -295,58 +353,48 @@ pub(crate) fn has_signals(hub: &Hub) -> bool {
     hub.topics().iter().any(|topic| !topic.is_raw() && !topic.is_gone)
 }
 
-/// Whether a topic is not gone.
-fn is_there(hub: &Hub, id: TopicId) -> bool {
-    hub.topic(id).is_some_and(|topic| !topic.is_gone)
-}
-
-/// The topics that one of the patterns takes, each once. A name that no signal has can only be a mistake; identifiers may
-/// still come up.
-fn taken_by(hub: &Hub, patterns: &[Pattern]) -> Result<Vec<TopicId>, String> {
-    let mut all = Vec::new();
-    for pattern in patterns {
-        let taken = hub.taken_by(pattern);
-        if let Pattern::Name(name) = pattern
-            && !taken.iter().any(|id| is_there(hub, *id))
-        {
-            return Err(format!("no signal is called `{name}`; the verb `list` shows all names"));
-        }
-        all.extend(taken);
-    }
-    all.sort_unstable();
-    all.dedup();
-    Ok(all)
-}
-
-/// The newest value of a signal, or the newest frame of an identifier.
+/// The newest frame of an identifier, or that of a signal. Nothing of it is copied or decoded while the hub is locked.
 struct Newest {
-    name: String,
+    name: Arc<str>,
+    bus: usize,
+    id: (u32, bool),
     time_us: u64,
-    content: Content,
-}
-
-enum Content {
-    Value(f64, Option<String>),
-    Frame(u32, Frame),
+    frame: Frame,
+    signal: Option<InDatabase>,
 }
 
 impl Newest {
-    fn into_value(self) -> Value {
-        let Self { name, time_us, content } = self;
-        match content {
-            // Clients of redpesk's canbus-binding look for `event`.
-            Content::Value(value, text) => {
-                let mut entry =
-                    json!({ "event": name, "name": name, "value": value, "timestamp": time_us });
-                if let Some(text) = text {
-                    entry["text"] = text.into();
-                }
-                entry
-            }
-            Content::Frame(id, frame) => {
-                json!({ "name": name, "id": id, "data": frame.data(), "timestamp": time_us })
-            }
+    fn of(hub: &Hub, id: TopicId, topic: &Topic) -> Option<Self> {
+        let (time_ns, frame) = hub.newest_frame(id)?;
+        Some(Self {
+            name: Arc::clone(&topic.name),
+            bus: topic.bus,
+            id: number(topic.id()),
+            time_us: time_ns / 1_000,
+            frame: *frame,
+            signal: InDatabase::of(hub, topic),
+        })
+    }
+
+    /// `None` if the frame does not have the signal.
+    fn to_value(&self) -> Option<Value> {
+        let Self { name, id: (id, _), time_us, frame, .. } = self;
+        let name = &**name;
+        let Some(InDatabase { database, message, signal }) = &self.signal else {
+            return Some(
+                json!({ "name": name, "id": id, "data": frame.data(), "timestamp": time_us }),
+            );
+        };
+        let message = database.messages().get(*message)?;
+        let decoded = message.read(message.signals.get(*signal)?, frame.data())?;
+        let value = decoded.physical;
+        // Clients of redpesk's canbus-binding look for `event`.
+        let mut entry =
+            json!({ "event": name, "name": name, "value": value, "timestamp": time_us });
+        if let Some(text) = decoded.value_name() {
+            entry["text"] = text.into();
         }
+        Some(entry)
     }
 }
 
@@ -354,26 +402,23 @@ impl Newest {
 ///
 /// # Errors
 /// A name that is none, in one sentence.
-fn values(hub: &Hub, patterns: &[Pattern]) -> Result<Vec<Newest>, String> {
-    let taken = taken_by(hub, patterns)?.into_iter().filter_map(|id| Some((id, hub.topic(id)?)));
-    let taken = taken.filter(|(_, topic)| !topic.is_gone);
-    let (mut frames, signals): (Vec<_>, Vec<_>) = taken.partition(|(_, topic)| topic.is_raw());
-    let signals = signals.into_iter().filter_map(|(_, topic)| {
-        let latest = hub.latest(topic)?;
-        let content = Content::Value(latest.value, latest.text.map(str::to_owned));
-        Some(Newest { name: topic.name.clone(), time_us: latest.time_ns / 1_000, content })
-    });
-    frames.sort_by_key(|(_, topic)| (topic.bus, number(topic.id())));
-    let frames = frames.into_iter().filter_map(|(id, topic)| {
-        let (time_ns, frame) = hub.newest_frame(id)?;
-        let content = Content::Frame(number(topic.id()).0, *frame);
-        Some(Newest { name: topic.name.clone(), time_us: time_ns / 1_000, content })
-    });
-    Ok(signals.chain(frames).collect())
+pub(crate) async fn values(shared: &Shared, patterns: &[Pattern]) -> Result<Response, String> {
+    let selection = select(shared, patterns).await?;
+    let make = |_: &[String], mut entries: Vec<Newest>| {
+        // Signals first, and identifiers in their order.
+        entries.sort_by_key(|it| it.signal.is_none().then_some((it.bus, it.id)));
+        entries.iter().filter_map(Newest::to_value).collect()
+    };
+    Ok(gathered(shared, Some(&selection), Newest::of, make).await)
 }
 
 /// What the service has done so far.
-fn stats(shared: &Shared) -> Value {
+async fn stats(shared: &Shared) -> Response {
+    let sessions = shared.sessions.subscribed();
+    let mut subscribers = Vec::new();
+    for (id, entry) in &sessions {
+        subscribers.push(shared.in_slices(|hub, steps| entry.stats(*id, hub, steps)).await);
+    }
     let hub = shared.hub();
     let intakes = shared.intakes();
     let buses = intakes.iter().map(|intake| {
@@ -393,10 +438,13 @@ fn stats(shared: &Shared) -> Value {
     });
     let buses: Vec<_> = buses.collect();
     let uptime = clock::now::<Monotonic>() - shared.started;
-    json!({
-        "buses": buses,
-        "changes": shared.changes.load(Ordering::Relaxed),
-        "subscribers": shared.sessions.stats(&hub),
-        "uptime_ns": uptime.as_nanos(),
+    let changes = shared.changes.load(Ordering::Relaxed);
+    Response::of(buses.len() + subscribers.len(), move || {
+        json!({
+            "buses": buses,
+            "changes": changes,
+            "subscribers": subscribers,
+            "uptime_ns": uptime.as_nanos(),
+        })
     })
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -102,7 +103,7 @@ impl Bench {
             sources: vec![Source {
                 name: "car".into(),
                 address: address.parse().unwrap(),
-                database,
+                database: database.map(Arc::new),
                 pace: Pace::Received,
             }],
             listen: vec![Place::Unix(folder.path().join("s"))],

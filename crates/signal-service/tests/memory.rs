@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use candor_diagnostics::Findings;
@@ -34,7 +35,7 @@ fn service() -> Service {
         sources: vec![Source {
             name: "car".into(),
             address: "can2udp:127.0.0.1:0".parse().unwrap(),
-            database: Some(database.unwrap()),
+            database: Some(Arc::new(database.unwrap())),
             pace: Pace::Received,
         }],
         listen: vec!["127.0.0.1:0".parse().unwrap()],

@@ -1,6 +1,7 @@
 //! `candor signals serve`: the signal service, until it is asked to end.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use candor_bus::named::{NamedPort, titles};
 use candor_daemon::supervise::{Load, Next, Supervised, Supervision};
@@ -144,7 +145,7 @@ fn serve_options(args: &ServeArgs, signals: &Signals) -> Answer {
         .iter()
         .zip(&names)
         .map(|(port, name)| {
-            let database = database_of(name, &args.databases)?;
+            let database = database_of(name, &args.databases)?.map(Arc::new);
             Ok(Source {
                 name: name.clone(),
                 address: port.address.clone(),

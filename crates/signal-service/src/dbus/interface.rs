@@ -1,16 +1,16 @@
 //! What clients may call.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use candor_events::{Format, Pattern};
+use candor_events::{Format, Hub, Pattern, Selection, Steps, Topic};
 use zbus::message::Header;
 use zbus::object_server::{ResponseDispatchNotifier, SignalEmitter};
 use zbus::{Connection, OwnedVariant, Variant, fdo, interface};
 
-use super::subscription::{self, Registry, Subscription};
+use super::subscription::{Registry, Subscription};
 use crate::session::Session;
-use crate::verbs::{Listed, list, subscribe};
+use crate::verbs::{Listed, gather, has_signals, new_names, subscribe};
 use crate::{Shared, stream};
 
 /// Subscriptions at once, and of one client.
@@ -57,7 +57,7 @@ impl Interface {
     ) -> fdo::Result<ResponseDispatchNotifier<(u32, Names)>> {
         let client = caller(&header)?;
         let query = query(names, &options).map_err(fdo::Error::InvalidArgs)?;
-        let has_signals = self.shared.hub().topics().iter().any(|topic| !topic.is_raw());
+        let has_signals = has_signals(&self.shared.hub());
         let wanted = stream::read(&query, has_signals).map_err(fdo::Error::InvalidArgs)?;
         let entered = self.registry.enter(&client, MOST_SUBSCRIPTIONS, MOST_OF_CLIENT);
         let (handle, stop) = entered.ok_or_else(|| {
@@ -66,14 +66,12 @@ impl Interface {
             ))
         })?;
         let session = Session::enter(&self.shared, "dbus");
-        if let Err(reason) = subscribe(&session, Format::Plain, wanted) {
+        if let Err(reason) = subscribe(&session, Format::Plain, wanted).await {
             self.registry.leave(handle);
             return Err(fdo::Error::InvalidArgs(reason));
         }
-        let names = {
-            let hub = self.shared.hub();
-            subscription::names(&mut session.subscriptions(), &hub)
-        };
+        let names = new_names(&session).await.into_iter();
+        let names = names.map(|(number, name)| (number, name.to_string())).collect();
         // Events come after the reply.
         let (reply, replied) = ResponseDispatchNotifier::new((handle, names));
         let subscription = Subscription {
@@ -107,14 +105,19 @@ impl Interface {
     /// All signals, and the identifiers seen so far.
     #[zbus(out_args("signals", "frames"))]
     async fn list(&self) -> (Vec<SignalRow>, Vec<FrameRow>) {
-        let hub = self.shared.hub();
         let (mut signals, mut frames) = (Vec::new(), Vec::new());
-        for Listed { name, bus, id, is_extended, signal } in list(&hub) {
-            match signal {
-                None => frames.push((name, bus, id, is_extended)),
-                Some((unit, named)) => {
-                    let named = named.into_iter().map(|(raw, name)| (raw.to_string(), name));
-                    signals.push((name, bus, id, unit, named.collect()));
+        let listed = |hub: &Hub, _, topic: &Topic| Some(Listed::new(hub, topic));
+        let entries = gather(&self.shared, None, listed).await;
+        let buses: Vec<_> = self.shared.hub().buses().iter().map(|bus| bus.name.clone()).collect();
+        for entry in entries {
+            let bus = buses.get(entry.bus).cloned().unwrap_or_default();
+            let name = entry.name.to_string();
+            match entry.signal() {
+                None => frames.push((name, bus, entry.id, entry.is_extended)),
+                Some(signal) => {
+                    let named = signal.value_names.iter();
+                    let named = named.map(|(raw, name)| (raw.to_string(), name.to_owned()));
+                    signals.push((name, bus, entry.id, signal.unit.clone(), named.collect()));
                 }
             }
         }
@@ -124,16 +127,17 @@ impl Interface {
     /// The newest values of signals by names in which `*` stands for anything; of all, without any.
     #[zbus(out_args("values"))]
     async fn get(&self, names: Vec<String>) -> Vec<ValueRow> {
-        let hub = self.shared.hub();
         let names = if names.is_empty() { vec!["*".to_owned()] } else { names };
-        let taken = names.into_iter().flat_map(|name| hub.taken_by(&Pattern::Name(name)));
-        let taken: BTreeSet<_> = taken.collect();
-        let values = taken.into_iter().filter_map(|id| hub.topic(id)).filter_map(|topic| {
-            let latest = hub.latest(topic)?;
+        let patterns: Vec<_> = names.into_iter().map(Pattern::Name).collect();
+        let mut selection = Selection::new(&patterns);
+        let go_on = |hub: &mut Hub, steps: &mut Steps| selection.go_on(hub, steps).then_some(());
+        self.shared.in_slices(go_on).await;
+        let value = |hub: &Hub, id, topic: &Topic| {
+            let latest = hub.latest(id)?;
             let text = latest.text.unwrap_or_default().to_owned();
-            Some((topic.name.clone(), latest.value, latest.time_ns / 1_000, text))
-        });
-        values.collect()
+            Some((topic.name.to_string(), latest.value, latest.time_ns / 1_000, text))
+        };
+        gather(&self.shared, Some(&selection), value).await
     }
 
     /// What the numbers of topics mean.

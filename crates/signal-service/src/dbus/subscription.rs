@@ -12,7 +12,8 @@ use tokio::task::JoinHandle;
 use zbus::{Connection, DynamicType, Message, fdo};
 
 use super::{NAME, PATH, WINDOW};
-use crate::session::{Session, Subscriptions};
+use crate::session::Session;
+use crate::verbs::new_names;
 
 /// The most events of a message: up to 12 kB of values.
 const MOST_EVENTS: usize = 512;
@@ -89,12 +90,6 @@ pub(crate) struct Subscription {
     pub(crate) handle: u32,
     pub(crate) session: Session,
     pub(crate) registry: Arc<Registry>,
-}
-
-/// The topics whose names have not been told yet.
-pub(crate) fn names(subscriptions: &mut Subscriptions, hub: &Hub) -> Vec<(u32, String)> {
-    let names = subscriptions.all().flat_map(|subscriber| subscriber.name_topics(hub));
-    names.map(|(number, name)| (number, name.to_owned())).collect()
 }
 
 /// What a client said when it was asked for an answer.
@@ -283,18 +278,19 @@ impl Subscription {
         loop {
             let mut has_more = false;
             if flow.is_open() {
-                {
+                let is_new = {
                     let hub = self.session.shared().hub();
                     let mut subscriptions = self.session.subscriptions();
                     for subscriber in subscriptions.all() {
                         has_more |= batch.fill(subscriber, &hub);
                     }
-                    let is_new = std::mem::replace(&mut known, hub.changes()) != known;
-                    batch.names.clear();
-                    if is_new {
-                        batch.names = names(&mut subscriptions, &hub);
-                    }
                     self.session.note(&subscriptions, &hub);
+                    std::mem::replace(&mut known, hub.changes()) != known
+                };
+                batch.names.clear();
+                if is_new {
+                    let names = new_names(&self.session).await.into_iter();
+                    batch.names = names.map(|(number, name)| (number, name.to_string())).collect();
                 }
                 let messages = batch.messages(&to)?;
                 self.connection.send_all(&messages).await?;

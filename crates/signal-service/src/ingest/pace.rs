@@ -113,29 +113,17 @@ impl Pacer {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use candor_events::{Bus, Filter, Format, Pattern};
-    use tokio::sync::watch;
 
     use super::*;
-    use crate::Patience;
-    use crate::session::{Session, Sessions};
+    use crate::session::Session;
 
     #[test]
     fn who_takes_nothing_is_told_of_once() {
         let hub = Hub::new(vec![Bus { name: "car".into(), database: None }]);
-        let shared = Arc::new(Shared {
-            hub: Mutex::new(hub),
-            intakes: Mutex::default(),
-            changes: AtomicU64::new(0),
-            sessions: Sessions::default(),
-            allow_origin: Vec::new(),
-            patience: Patience::default(),
-            stop: watch::Sender::new(false),
-            started: clock::now(),
-        });
+        let shared = Arc::new(Shared::new(hub));
         let session = Session::enter(&shared, "json");
         let id = session.id();
         {
