@@ -46,7 +46,8 @@ fn the_command_is_one_that_the_program_takes() {
     let command = value("Service.ExecStart").replace("%i", "car");
     let words: Vec<_> = command.split_whitespace().collect();
     let [program, arguments @ ..] = &*words else { panic!("{command}") };
-    assert!(program.ends_with("/candor"), "{program}");
+    // Without a folder, systemd looks where each way of installing puts it.
+    assert_eq!(*program, "candor");
     assert_eq!(arguments.last(), Some(&"/etc/candor/car.rules.toml"));
     let output = read(arguments);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -65,7 +66,7 @@ fn the_command_is_one_that_the_program_takes() {
 fn the_command_of_the_signal_service_is_one_too() {
     let settings = settings(SIGNALS);
     let [command] = settings["Service.ExecStart"].as_slice() else { panic!("one command") };
-    assert_eq!(command, "/usr/bin/candor signals serve /etc/candor/%i.signals.toml");
+    assert_eq!(command, "candor signals serve /etc/candor/%i.signals.toml");
     let output = read(&["signals", "serve", "/etc/candor/car.signals.toml"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(settings["Service.CapabilityBoundingSet"], [""]);
@@ -79,7 +80,7 @@ fn the_command_of_the_signal_service_is_one_too() {
 fn the_service_tells_how_it_goes_and_has_the_least_rights() {
     for (name, expected) in [
         ("Service.Type", "notify"),
-        ("Service.ExecReload", "/bin/kill -HUP $MAINPID"),
+        ("Service.ExecReload", "/bin/sh -c 'kill -HUP $MAINPID'"),
         ("Service.WatchdogSec", "10"),
         ("Service.DynamicUser", "yes"),
         ("Service.RuntimeDirectory", "candor/%i"),
@@ -110,18 +111,48 @@ fn systemd_understands_the_units() {
     }
 }
 
+/// Where the ways of installing put the program: `install` of a build, and a package.
+const PLACES: [&str; 2] = ["usr/local/bin", "usr/bin"];
+
 fn systemd_understands(name: &str, unit: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let verify = |unit: &str| {
-        let file = folder.path().join(format!("{name}@car.service"));
-        // systemd looks whether the program is there.
-        fs::write(&file, unit.replace("/usr/bin/candor", env!("CARGO_BIN_EXE_candor"))).unwrap();
-        Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&file).output()
+    let verify = |unit: &str, place: Option<&str>| {
+        let root = tempfile::tempdir().unwrap();
+        let system = root.path().join("etc/systemd/system");
+        fs::create_dir_all(&system).unwrap();
+        // What every unit needs.
+        let own = root.path().join("usr/lib/systemd/system");
+        fs::create_dir_all(&own).unwrap();
+        for target in ["sysinit", "basic", "shutdown"] {
+            fs::write(own.join(format!("{target}.target")), "[Unit]\n").unwrap();
+        }
+        let shell = root.path().join("bin/sh");
+        fs::create_dir_all(root.path().join("bin")).unwrap();
+        fs::copy("/bin/sh", shell).unwrap();
+        if let Some(place) = place {
+            let folder = root.path().join(place);
+            fs::create_dir_all(&folder).unwrap();
+            fs::hard_link(env!("CARGO_BIN_EXE_candor"), folder.join("candor"))
+                .or_else(|_| {
+                    fs::copy(env!("CARGO_BIN_EXE_candor"), folder.join("candor")).map(drop)
+                })
+                .unwrap();
+        }
+        let file = format!("{name}@car.service");
+        fs::write(system.join(&file), unit).unwrap();
+        let mut command = Command::new("systemd-analyze");
+        command.args(["verify", "--man=no"]).arg(format!("--root={}", root.path().display()));
+        command.arg(file).output().expect("systemd-analyze, of Debian's package systemd, is there")
     };
-    let output = verify(unit).expect("systemd-analyze, of Debian's package systemd, is there");
     let reported = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
-    // What is wrong with other units of this machine is none of our business.
-    assert!(!reported(&output).contains(name), "{}", reported(&output));
-    let wrong = verify(&unit.replace("WatchdogSec=10", "WatchdogSec=often")).unwrap();
-    assert!(reported(&wrong).contains(&format!("{name}@car.service")), "{}", reported(&wrong));
+    for place in PLACES {
+        let output = verify(unit, Some(place));
+        assert!(output.status.success(), "{place}: {}", reported(&output));
+    }
+    for (unit, place, reason) in [
+        (unit.to_owned(), None, "candor is not executable"),
+        (unit.replace("WatchdogSec=10", "WatchdogSec=often"), Some(PLACES[0]), "often"),
+    ] {
+        let output = verify(&unit, place);
+        assert!(reported(&output).contains(reason), "{}", reported(&output));
+    }
 }

@@ -63,6 +63,11 @@ pub trait Supervised {
     /// It was read. Returns how it is, in a line for people. Does not wait.
     fn loaded(&mut self, loaded: Self::Loaded) -> String;
 
+    /// What does not work now and is waited for, each with the reason.
+    fn troubles(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether somebody else asked it to end.
     fn is_over(&self) -> bool;
 }
@@ -112,14 +117,15 @@ impl<'a> Supervision<'a> {
         let mut next_tick = clock::now::<Monotonic>() + period;
         let mut loading = Loading::new(&mut self.poll)?;
         let mut is_ending = false;
-        self.tell(&[State::Ready, State::Status(state)]);
+        let mut status = Status { state: state.to_owned(), told: String::new() };
+        self.tell(&[State::Ready, State::Status(status.with(&program.troubles()))]);
         while !is_ending && !program.is_over() {
             let sources: Vec<u64> = self.poll.wait(Some(wait))?.collect();
             for source in sources {
                 let next = match source {
                     SIGNALS => self.signalled()?,
                     LOADED => {
-                        self.end_loading(&mut loading, program);
+                        self.end_loading(&mut loading, program, &mut status);
                         Next::Wait
                     }
                     source => program.came(source)?,
@@ -131,6 +137,9 @@ impl<'a> Supervision<'a> {
                 next_tick = now + period;
                 let next = program.tick()?;
                 is_ending |= self.follow(next, &mut loading, program);
+                if let Some(status) = status.news(&program.troubles()) {
+                    self.tell(&[State::Status(status)]);
+                }
             }
             if alive_every.is_some() {
                 self.tell(&[State::Alive]);
@@ -167,19 +176,55 @@ impl<'a> Supervision<'a> {
         next == Next::End
     }
 
-    fn end_loading<P: Supervised>(&self, loading: &mut Loading<P::Loaded>, program: &mut P) {
+    fn end_loading<P: Supervised>(
+        &self,
+        loading: &mut Loading<P::Loaded>,
+        program: &mut P,
+        status: &mut Status,
+    ) {
         let Some(loaded) = loading.end() else { return };
-        let state = program.loaded(loaded);
+        status.state = program.loaded(loaded);
         if std::mem::take(&mut loading.is_again) {
             loading.begin(program.reload());
         } else {
-            self.tell(&[State::Ready, State::Status(&state)]);
+            self.tell(&[State::Ready, State::Status(status.with(&program.troubles()))]);
         }
     }
 
     /// A manager that does not listen stops nobody.
     fn tell(&self, states: &[State<'_>]) {
         let _ = self.notifier.tell(states);
+    }
+}
+
+/// So many troubles stand in the status; of others their number.
+const MOST_TROUBLES: usize = 5;
+
+/// What the service manager is told of how a program is.
+struct Status {
+    state: String,
+    told: String,
+}
+
+impl Status {
+    /// The status with what does not work.
+    fn with(&mut self, troubles: &[String]) -> &str {
+        self.told.clone_from(&self.state);
+        for trouble in troubles.iter().take(MOST_TROUBLES) {
+            self.told += "; ";
+            self.told += trouble;
+        }
+        if let Some(more @ 1..) = troubles.len().checked_sub(MOST_TROUBLES) {
+            self.told += &format!("; and {more} more");
+        }
+        &self.told
+    }
+
+    /// The same, if it differs from what was told.
+    fn news(&mut self, troubles: &[String]) -> Option<&str> {
+        let before = self.told.clone();
+        let is_new = self.with(troubles) != before;
+        is_new.then_some(self.told.as_str())
     }
 }
 

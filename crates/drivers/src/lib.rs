@@ -20,6 +20,7 @@
 //! To add a driver: write one file, name it in the registry, and add a test to `tests/conformance.rs`,
 //! which runs what holds for every port.
 
+mod absent;
 mod can2udp;
 mod candor_can;
 mod cannelloni;
@@ -37,6 +38,7 @@ mod wait;
 
 use candor_port::{Address, Error, Estate, Medium, Port, Registry, Wanted};
 
+pub use absent::{absent, may_come};
 pub use names::addresses;
 pub use wait::{Turn, Wait};
 

@@ -194,6 +194,12 @@ impl Gateway {
         self.planes.iter_mut().flat_map(|(_, plane)| plane.news()).collect()
     }
 
+    /// The ports that do not work now, each with the reason.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<String> {
+        self.planes.iter().flat_map(|(_, plane)| plane.troubles()).collect()
+    }
+
     /// Opens ports again whose interfaces have come anew, so that sockets on them lead nowhere, and
     /// lets the worker of `changed` look again.
     pub fn heal(&mut self, is_new: impl Fn(&str) -> bool, changed: &str) {

@@ -307,6 +307,10 @@ impl Supervised for Supervisor<'_> {
         }
     }
 
+    fn troubles(&self) -> Vec<String> {
+        lock(&self.shared.gateway).troubles()
+    }
+
     fn is_over(&self) -> bool {
         self.shared.is_ending.load(Ordering::Relaxed)
     }

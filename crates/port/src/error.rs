@@ -114,6 +114,15 @@ impl Error {
         &self.reason
     }
 
+    /// Why the port cannot be used and what to do, where something else says which one.
+    #[must_use]
+    pub fn without_port(&self) -> String {
+        match &self.remedy {
+            Some(remedy) => format!("{}; {remedy}", self.reason),
+            None => self.reason.clone(),
+        }
+    }
+
     /// What to do, where that is known.
     #[must_use]
     pub fn remedy(&self) -> Option<&str> {
@@ -129,11 +138,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.port, self.reason)?;
-        match &self.remedy {
-            Some(remedy) => write!(f, "; {remedy}"),
-            None => Ok(()),
-        }
+        write!(f, "{}: {}", self.port, self.without_port())
     }
 }
 

@@ -101,6 +101,12 @@ impl Link {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
+    /// Why the bus does not work, if so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(format!("D-Bus {}: {trouble}", self.address))
+    }
+
     /// What is new about whether the bus works.
     pub(crate) fn news(&self) -> Option<String> {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -117,7 +123,7 @@ impl Link {
     }
 }
 
-/// Connects to a bus on the thread of the reactor, and serves there.
+/// Connects to a bus on the thread of the reactor, and serves there. One that is not there yet is waited for.
 #[cfg(feature = "dbus")]
 pub(crate) fn start(
     reactor: &Reactor,
@@ -131,9 +137,14 @@ pub(crate) fn start(
         match bus::connect(&of_task.address, &shared).await {
             Ok(connected) => {
                 let _ = tell.send(Ok(()));
-                bus::keep(connected, of_task, shared).await;
+                bus::keep(Some(connected), of_task, shared).await;
             }
-            Err(reason) => drop(tell.send(Err(reason))),
+            Err(refused) if refused.may_come => {
+                of_task.set_trouble(Some(format!("{}; trying every second", refused.reason)));
+                let _ = tell.send(Ok(()));
+                bus::keep(None, of_task, shared).await;
+            }
+            Err(refused) => drop(tell.send(Err(refused.reason))),
         }
     });
     let outcome = told.recv().unwrap_or_else(|_| Err("the service has ended".to_owned()));

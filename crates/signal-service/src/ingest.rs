@@ -20,7 +20,8 @@ use candor_daemon::Reactor;
 use candor_diagnostics::counted;
 use candor_linux::clock;
 use candor_port::{
-    Address, Endpoint, Error, Estate, Medium, Progress, Receiver, ReceiverCounters, Until, Wanted,
+    Address, Endpoint, Error, ErrorKind, Estate, Medium, Progress, Receiver, ReceiverCounters,
+    Until, Wanted,
 };
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
@@ -192,11 +193,21 @@ fn receiver(
     Ok((receiver?, endpoint))
 }
 
-/// Opens a port to receive from. It may take over what others leave that will not be used any more.
-pub(crate) fn open(source: &Source, estate: &Estate) -> Result<Opened, Error> {
+/// Opens a port to receive from. It may take over what others leave that will not be used any more. If it is not there yet, it is
+/// waited for as when it goes away later; also, with `is_first`, if somebody else has it, who may be about to end.
+pub(crate) fn open(source: &Source, estate: &Estate, is_first: bool) -> Result<Opened, Error> {
     let Source { address, pace, .. } = source;
     check(address, *pace)?;
-    let (receiver, endpoint) = receiver(&at_pace(address, *pace)?, estate)?;
+    let opened = receiver(&at_pace(address, *pace)?, estate).or_else(|error| {
+        let is_waited_for = is_first || error.kind() != ErrorKind::Busy;
+        match candor_drivers::absent(&error, WANTED).receiver {
+            Some(receiver) if is_waited_for && candor_drivers::may_come(address, &error) => {
+                Ok((receiver, None))
+            }
+            _ => Err(error),
+        }
+    });
+    let (receiver, endpoint) = opened?;
     let bus = AtomicUsize::new(NO_BUS);
     let intake = Arc::new(Intake { port: address.to_string(), bus, ..Intake::default() });
     intake.adopt(&*receiver, endpoint);

@@ -271,7 +271,7 @@ impl Service {
         let mut buses = Vec::new();
         let mut receivers = Vec::new();
         for source in sources {
-            let opened = ingest::open(&source, &Estate::default()).map_err(Error::Port)?;
+            let opened = ingest::open(&source, &Estate::default(), true).map_err(Error::Port)?;
             opened.intake.set_bus(buses.len());
             receivers.push((source.name.clone(), opened));
             buses.push(Bus { name: source.name, database: source.database });
@@ -324,7 +324,7 @@ impl Service {
         for (source, kept) in sources.iter().zip(&kept) {
             opened.push(match kept {
                 Some(_) => None,
-                None => Some(ingest::open(source, &estate).map_err(Error::Port)?),
+                None => Some(ingest::open(source, &estate, false).map_err(Error::Port)?),
             });
         }
         // Nobody else takes over what is left.
@@ -457,6 +457,15 @@ impl Service {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.shared.intakes().iter().map(|intake| intake.totals().lost).sum()
+    }
+
+    /// The ports and message buses that do not work now, each with the reason.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<String> {
+        let of_ports = self.ingests.iter().filter_map(|(name, ingest)| {
+            Some(format!("bus `{name}`: {}", ingest.intake.trouble()?))
+        });
+        of_ports.chain(self.links.iter().filter_map(|link| link.trouble())).collect()
     }
 
     /// What has gone wrong with ports and message buses since this was asked last, and what is right again; subscribers that

@@ -90,6 +90,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
             cpus: args.cpu.clone(),
             measures: !args.no_latency,
             stops_loops: args.stop_loops,
+            waits: true,
             ..Config::default()
         },
         locks_memory: args.lock_memory,

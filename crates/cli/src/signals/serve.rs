@@ -254,6 +254,10 @@ impl Supervised for Serving {
         }
     }
 
+    fn troubles(&self) -> Vec<String> {
+        self.service.troubles()
+    }
+
     fn is_over(&self) -> bool {
         self.is_over
     }

@@ -92,6 +92,8 @@ pub struct Config {
     pub measures: bool,
     /// Whether frames are refused that go round between gateways.
     pub stops_loops: bool,
+    /// Whether ports that are not there yet are waited for. If not, the rules are refused.
+    pub waits: bool,
 }
 
 impl Default for Config {
@@ -105,6 +107,7 @@ impl Default for Config {
             cpus: Vec::new(),
             measures: false,
             stops_loops: false,
+            waits: false,
         }
     }
 }
@@ -167,6 +170,11 @@ pub trait Plane: Send {
     /// What has gone wrong since this was asked last, and what is right again: a line for each. Of
     /// interfaces others tell.
     fn news(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The ports that do not work now, each with the reason.
+    fn troubles(&self) -> Vec<String> {
         Vec::new()
     }
 

@@ -42,14 +42,22 @@ pub(crate) struct Connected {
     registry: Arc<Registry>,
 }
 
+/// Why there is no connection.
+pub(crate) struct Refused {
+    /// With what to do.
+    pub(crate) reason: String,
+    /// Whether the bus is only not there yet.
+    pub(crate) may_come: bool,
+}
+
 /// Connects, and takes the service's name.
 ///
 /// # Errors
-/// The bus does not answer or does not give the name, and what to do.
+/// The bus does not answer or does not give the name.
 pub(crate) async fn connect(
     address: &BusAddress,
     shared: &Arc<Shared>,
-) -> Result<Connected, String> {
+) -> Result<Connected, Refused> {
     let connecting = async {
         let registry = Arc::new(Registry::default());
         let interface = Interface::new(Arc::clone(shared), Arc::clone(&registry));
@@ -67,8 +75,14 @@ pub(crate) async fn connect(
         Ok(Connected { _connection: connection, gone, registry })
     };
     match tokio::time::timeout(PATIENCE, connecting).await {
-        Ok(outcome) => outcome.map_err(|error| reason(&error)),
-        Err(_) => Err("it does not answer; start its daemon again".to_owned()),
+        Ok(outcome) => outcome.map_err(|error| Refused {
+            reason: reason(&error),
+            may_come: matches!(error, zbus::Error::InputOutput(_)),
+        }),
+        Err(_) => {
+            let reason = "it does not answer; start its daemon again".to_owned();
+            Err(Refused { reason, may_come: true })
+        }
     }
 }
 
@@ -95,7 +109,11 @@ fn reason(error: &zbus::Error) -> String {
 }
 
 /// Serves on a bus as long as it is there, and waits for it when it is not.
-pub(crate) async fn keep(mut connected: Connected, link: Arc<Link>, shared: Arc<Shared>) {
+pub(crate) async fn keep(connected: Option<Connected>, link: Arc<Link>, shared: Arc<Shared>) {
+    let mut connected = match connected {
+        Some(connected) => connected,
+        None => connect_again(&link, &shared).await,
+    };
     loop {
         while let Some(message) = next(&mut connected.gone).await {
             let Ok(message) = message else { break };
@@ -106,12 +124,17 @@ pub(crate) async fn keep(mut connected: Connected, link: Arc<Link>, shared: Arc<
         connected.registry.end_all(|_| true);
         drop(connected);
         link.set_trouble(Some("its daemon has gone; trying again every second".to_owned()));
-        connected = loop {
-            tokio::time::sleep(RETRY).await;
-            if let Ok(connected) = connect(&link.address, &shared).await {
-                break connected;
-            }
-        };
-        link.set_trouble(None);
+        connected = connect_again(&link, &shared).await;
+    }
+}
+
+/// Tries to connect until that is done.
+async fn connect_again(link: &Link, shared: &Arc<Shared>) -> Connected {
+    loop {
+        tokio::time::sleep(RETRY).await;
+        if let Ok(connected) = connect(&link.address, shared).await {
+            link.set_trouble(None);
+            return connected;
+        }
     }
 }

@@ -164,7 +164,7 @@ impl Task {
                 if is_over { Next::Wait } else { Next::Flow }
             }
             Err(error) => {
-                self.trouble(error.to_string());
+                self.trouble(error.without_port());
                 Next::Mend
             }
         }

@@ -112,7 +112,7 @@ impl Work {
 
     /// After an error: waits, and opens the port again if that helps.
     fn mend(&mut self, error: &Error) {
-        self.worker.set_trouble(Some(error.to_string()));
+        self.worker.set_trouble(Some(error.without_port()));
         self.sleep_until(clock::now::<Monotonic>() + RETRY);
         if self.is_ending.load(Ordering::Relaxed) {
             return;

@@ -6,6 +6,7 @@
 //!
 //! All ports of a gateway are here, also those of buses whose rules others carry out.
 
+mod attempt;
 mod circle;
 mod latency;
 mod load;
@@ -27,10 +28,11 @@ use candor_linux::realtime::{self, Policy, Task};
 use candor_port::Estate;
 use candor_time::Monotonic;
 
+use self::attempt::Attempt;
 use self::latency::Latency;
 #[cfg(feature = "daemon")]
 pub(crate) use self::port::bad_ports;
-use self::port::{New, OpenPort, PortId};
+use self::port::{New, OpenPort, PortId, Waits};
 use self::worker::{BusRules, Routes};
 use super::retired::Retired;
 use super::{Kind, Plane, Replays, Report, RuleKey, Share};
@@ -70,6 +72,8 @@ struct Workers {
     netlink: Option<Netlink>,
     changes: u64,
     last_id: u64,
+    /// To open those that are not there yet.
+    attempt: Option<Attempt>,
     prepared: Option<Prepared>,
 }
 
@@ -97,6 +101,8 @@ fn abandon(sources: Vec<Source>) {
 
 impl Plane for Workers {
     fn prepare(&mut self, share: &Share<'_>) -> Result<(), Error> {
+        // Nobody else could have what was opened.
+        self.fetch();
         let table = share.own_table();
         let program = share.program.map_or_else(|| Arc::new(Program::new(&table)), Arc::clone);
         let counters = Counters::new(&program);
@@ -133,6 +139,16 @@ impl Plane for Workers {
             port.load.tick(link.as_ref(), now);
         }
         self.fold();
+        self.fetch();
+        if self.attempt.is_none() {
+            self.attempt = Attempt::begin(&self.ports);
+        }
+    }
+
+    fn troubles(&self) -> Vec<String> {
+        let trouble =
+            |port: &OpenPort| Some(format!("bus `{}`: {}", port.bus.name, port.trouble()?));
+        self.ports.iter().filter_map(trouble).collect()
     }
 
     fn news(&mut self) -> Vec<String> {
@@ -215,7 +231,15 @@ impl Workers {
             netlink: None,
             changes: 0,
             last_id: 0,
+            attempt: None,
             prepared: None,
+        }
+    }
+
+    /// Goes on with ports that have come.
+    fn fetch(&mut self) {
+        if let Some(attempt) = self.attempt.take_if(|attempt| attempt.is_over()) {
+            attempt.end(&mut self.ports);
         }
     }
 
@@ -326,6 +350,11 @@ impl Workers {
         let estate = Estate::new(estate);
         let of = |port: &OpenPort| (port.id, port.bus.name.clone(), port.named.address.clone());
         let mut ids: Vec<_> = leaving().map(|(port, _)| of(port)).collect();
+        let waits = match (self.config.waits, self.changes) {
+            (false, _) => Waits::Never,
+            (true, 0) => Waits::Absolutely,
+            (true, _) => Waits::Absent,
+        };
         let mut opened = Vec::with_capacity(needs.len());
         for (kept, (bus, named, wanted)) in kept.into_iter().zip(needs) {
             if let Some(place) = kept {
@@ -345,7 +374,7 @@ impl Workers {
                     PortId(self.last_id)
                 }
             };
-            match New::open(&self.config, id, bus, named, wanted, &estate) {
+            match New::open(&self.config, id, bus, named, wanted, &estate, waits) {
                 Ok(new) => opened.push(Source::New(Box::new(new))),
                 Err(error) => {
                     abandon(opened);

@@ -12,7 +12,9 @@ use candor_engine::{Bus, BusIndex, Table};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::wake::Wake;
 use candor_linux::{clock, quick};
-use candor_port::{Address, Endpoint, Estate, Medium, Message, Receiver, Transmitter, Wanted};
+use candor_port::{
+    Address, Endpoint, ErrorKind, Estate, Medium, Message, Receiver, Transmitter, Wanted,
+};
 #[cfg(feature = "daemon")]
 use candor_rules::file::BadPort;
 use candor_time::{Monotonic, Nanos};
@@ -118,6 +120,8 @@ pub(super) struct OpenPort {
     pub(super) wanted: Wanted,
     message: Message,
     pub(super) endpoint: Option<Endpoint>,
+    /// It is not there yet.
+    pub(super) is_absent: bool,
     pub(super) live_bus: Arc<LiveBus>,
     threads: Vec<JoinHandle<()>>,
     pub(super) load: Load,
@@ -191,8 +195,15 @@ impl OpenPort {
     /// Opens it again, after its interface was made anew.
     pub(super) fn reopen(&mut self) {
         let halves = open_port(&self.bus, &self.named.address, self.wanted, &Estate::default());
-        let Ok(halves) = halves else { return };
-        self.endpoint = halves.endpoint;
+        if let Ok(halves) = halves {
+            self.put(halves);
+        }
+    }
+
+    /// Goes on with other halves.
+    pub(super) fn put(&mut self, halves: Halves) {
+        (self.endpoint, self.message) = (halves.endpoint, halves.message);
+        self.is_absent = false;
         if let Some(receiver) = halves.receiver {
             self.live_bus.reopen(receiver);
         }
@@ -246,7 +257,7 @@ impl OpenPort {
     }
 
     /// Why it does not work, if so.
-    fn trouble(&self) -> Option<String> {
+    pub(super) fn trouble(&self) -> Option<String> {
         let live_bus = &self.live_bus;
         let of_worker = lock(&live_bus.trouble).clone();
         let output = live_bus.output.as_ref();
@@ -289,8 +300,14 @@ impl New {
         named: Named,
         wanted: Wanted,
         estate: &Estate,
+        waits: Waits,
     ) -> Result<Self, Error> {
-        let halves = open_port(bus, &named.address, wanted, estate)?;
+        let (halves, is_absent) = match open_port(bus, &named.address, wanted, estate) {
+            Err(Error::Port(_, error)) if waits.holds_for(&named.address, &error) => {
+                (Halves::of(candor_drivers::absent(&error, wanted)), true)
+            }
+            halves => (halves?, false),
+        };
         let transmitter = halves.transmitter;
         let output =
             transmitter.map(|transmitter| Arc::new(Output::new(transmitter, named.queue_depth)));
@@ -301,6 +318,7 @@ impl New {
             wanted,
             message: halves.message,
             endpoint: halves.endpoint,
+            is_absent,
             live_bus: Arc::new(LiveBus::new(output)),
             threads: Vec::new(),
             load: Load::default(),
@@ -372,16 +390,49 @@ impl New {
     }
 }
 
+/// For what ports are waited that cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// For none.
+    Never,
+    /// For those that are not there yet. Somebody else may have it for good, which whoever changes the rules wants to know.
+    Absent,
+    /// Also for those that somebody else has: another process may be about to end.
+    Absolutely,
+}
+
+impl Waits {
+    fn holds_for(self, address: &Address, error: &candor_port::Error) -> bool {
+        let is_known = match self {
+            Self::Never => false,
+            Self::Absent => error.kind() != ErrorKind::Busy,
+            Self::Absolutely => true,
+        };
+        is_known && candor_drivers::may_come(address, error)
+    }
+}
+
 /// The halves of a port.
 #[derive(Default)]
-struct Halves {
+pub(super) struct Halves {
     receiver: Option<Box<dyn Receiver>>,
     transmitter: Option<Box<dyn Transmitter>>,
     message: Message,
     endpoint: Option<Endpoint>,
 }
 
-fn open_port(
+impl Halves {
+    fn of(port: candor_port::Port) -> Self {
+        Self {
+            receiver: port.receiver,
+            transmitter: port.transmitter,
+            message: port.capabilities.message,
+            endpoint: port.endpoint,
+        }
+    }
+}
+
+pub(super) fn open_port(
     bus: &Bus,
     address: &Address,
     wanted: Wanted,
@@ -403,12 +454,7 @@ fn open_port(
     if wanted.transmitter && port.transmitter.is_none() {
         return Err(lacks("transmitter"));
     }
-    Ok(Halves {
-        receiver: port.receiver,
-        transmitter: port.transmitter,
-        message: port.capabilities.message,
-        endpoint: port.endpoint,
-    })
+    Ok(Halves::of(port))
 }
 
 /// Gives a thread of the data path its priority and CPUs. What is not permitted was reported when the

@@ -382,7 +382,7 @@ impl Worker {
                     Self::pause(&live_bus, Nanos::from_secs(3_600));
                 }
                 Err(error) => {
-                    *lock(&live_bus.trouble) = Some(error.to_string());
+                    *lock(&live_bus.trouble) = Some(error.without_port());
                     Self::pause(&live_bus, RETRY);
                     if error.is_passing() {
                         // It may work again by itself: the next attempt tells.
