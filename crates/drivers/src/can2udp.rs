@@ -19,7 +19,9 @@ use candor_time::{Instant, Realtime};
 use candor_wire::can::Frame;
 use candor_wire::can::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
 
-use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
+use super::datagrams::{
+    self, Bound, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes,
+};
 use crate::kernel;
 use crate::names::Peer;
 use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Port, ReceiverCounters, Wanted};
@@ -112,20 +114,20 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     let is_fd = version == Version::V2;
     let mut port = Port::new(Capabilities { fd: is_fd, ..datagrams::CAPABILITIES });
     if wanted.receiver {
-        let socket = match estate.take(datagrams::is_at(listen)) {
-            Some(socket) => socket,
+        let bound = match estate.take(datagrams::is_at(listen)) {
+            Some(bound) => bound,
             None => {
                 let socket = match is_shared(listen, to).map_err(fail)? {
                     true => udp::bind_shared(listen),
                     false => udp::bind(listen),
                 };
-                Arc::new(socket.map_err(fail)?)
+                Bound::new(socket.map_err(fail)?)
             }
         };
-        port.endpoint = Some(Endpoint::new(Arc::clone(&socket)));
+        port.endpoint = Some(Endpoint::new(Arc::clone(&bound)));
         let reads = Unpacker { interface, has_sender_stamps };
         let own = Own::new(sender.as_deref());
-        let inlet = Inlet::open(address, socket, reads, own, wanted)?;
+        let inlet = Inlet::open(address, bound, reads, own, wanted)?;
         port.receiver = Some(Box::new(inlet.beside(outlet.as_ref())));
     }
     let packer = Packer { version, interface: interface.unwrap_or(0) };

@@ -36,9 +36,21 @@ use candor_port::{
     Sent, Stamp, Transmitter, TransmitterCounters, Until, Waker, Wanted,
 };
 
+/// A socket that receives. It may go from one port to another.
+pub(super) struct Bound {
+    pub(super) socket: Arc<UdpSocket>,
+    drops: Drops,
+}
+
+impl Bound {
+    pub(super) fn new(socket: UdpSocket) -> Arc<Self> {
+        Arc::new(Self { socket: Arc::new(socket), drops: Drops::default() })
+    }
+}
+
 /// Whether a socket has this address. One at any port (0) is always a new one.
-pub(crate) fn is_at(address: SocketAddr) -> impl Fn(&UdpSocket) -> bool {
-    move |socket| socket.local_addr().is_ok_and(|own| own == address)
+pub(super) fn is_at(address: SocketAddr) -> impl Fn(&Bound) -> bool {
+    move |bound| bound.socket.local_addr().is_ok_and(|own| own == address)
 }
 
 /// The option that all of them have.
@@ -241,25 +253,10 @@ pub(super) trait Reads: Send {
     ) -> Contents;
 }
 
-/// Datagrams that the kernel dropped.
-struct Overflow {
-    drops: Drops,
-    /// How many since the last datagram that was read.
-    before_next: u32,
-}
-
-impl Overflow {
-    fn count(&mut self, dropped: u32, counters: &ReceiverCounters) {
-        let more = self.drops.more(dropped);
-        counters.overflow.add(more);
-        self.before_next = self.before_next.saturating_add(u32::try_from(more).unwrap_or(u32::MAX));
-    }
-}
-
 /// The half that receives.
 pub(super) struct Inlet<R> {
     name: Box<str>,
-    socket: Arc<UdpSocket>,
+    bound: Arc<Bound>,
     reads: R,
     own: Own,
     wanted: Wanted,
@@ -267,7 +264,8 @@ pub(super) struct Inlet<R> {
     /// Which datagram of the inbox is next, and how many there are.
     next: usize,
     filled: usize,
-    overflow: Overflow,
+    /// Datagrams that the kernel dropped since the last one that was read.
+    dropped_before_next: u32,
     wait: Wait,
     /// Of this half, and of the one that transmits.
     reaches: Vec<Arc<Reach>>,
@@ -279,29 +277,26 @@ impl<R: Reads> Inlet<R> {
     /// Of the port of this name, whose socket it sets up.
     pub(super) fn open(
         address: &Address,
-        socket: Arc<UdpSocket>,
+        bound: Arc<Bound>,
         reads: R,
         own: Own,
         wanted: Wanted,
     ) -> Result<Self, Error> {
         let name = address.to_string();
         let fail = |error| kernel::failure(&*name, &error);
-        udp::set_receive_buffer(&socket, receive_buffer(address)?).map_err(fail)?;
-        udp::count_overflow(&socket).map_err(fail)?;
-        state::set_stamps(&*socket, wanted.stamps).map_err(fail)?;
-        state::set_receive_timeout(&*socket, Some(reach::EVERY)).map_err(fail)?;
+        let socket = &bound.socket;
+        udp::set_receive_buffer(socket, receive_buffer(address)?).map_err(fail)?;
+        udp::count_overflow(socket).map_err(fail)?;
+        state::set_stamps(&**socket, wanted.stamps).map_err(fail)?;
+        state::set_receive_timeout(&**socket, Some(reach::EVERY)).map_err(fail)?;
         let counters = Arc::<ReceiverCounters>::default();
         let at = socket.local_addr();
         let mend = move || at.as_ref().map_or(Ok(()), |at| reach::is_here(*at));
         Ok(Self {
             reaches: vec![Reach::new(counters.trouble.clone(), mend)],
             next_look: clock::now::<Monotonic>() + reach::EVERY,
-            overflow: Overflow {
-                // Another port may have had the socket before.
-                drops: Drops::since(state::memory(&*socket).map_or(0, |memory| memory.dropped)),
-                before_next: 0,
-            },
-            socket,
+            dropped_before_next: 0,
+            bound,
             reads,
             own,
             wanted,
@@ -339,10 +334,27 @@ impl<R: Reads> Inlet<R> {
         }
     }
 
+    /// The kernel has dropped so many datagrams.
+    fn count_dropped(&mut self, dropped: u32) {
+        let more = self.bound.drops.more(dropped);
+        self.counters.overflow.add(more);
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        self.dropped_before_next = self.dropped_before_next.saturating_add(more);
+    }
+
     /// What was dropped last no datagram tells yet.
     fn ask_for_overflow(&mut self) {
-        if let Ok(memory) = state::memory(&*self.socket) {
-            self.overflow.count(memory.dropped, &self.counters);
+        if let Ok(memory) = state::memory(&*self.bound.socket) {
+            self.count_dropped(memory.dropped);
+        }
+    }
+}
+
+impl<R> Drop for Inlet<R> {
+    fn drop(&mut self) {
+        // Nobody may ask after this one.
+        if let Ok(memory) = state::memory(&*self.bound.socket) {
+            self.counters.overflow.add(self.bound.drops.more(memory.dropped));
         }
     }
 }
@@ -361,8 +373,8 @@ impl<R: Reads> Receiver for Inlet<R> {
                 true => until,
                 false => wait::earlier(until, self.next_look),
             };
-            let read = match self.wait.turn(&*self.socket, until) {
-                Ok(Turn::Read { can_wait }) => self.inbox.receive(&self.socket, can_wait),
+            let read = match self.wait.turn(&*self.bound.socket, until) {
+                Ok(Turn::Read { can_wait }) => self.inbox.receive(&self.bound.socket, can_wait),
                 Ok(Turn::Over) => Ok(0),
                 Err(error) => Err(error),
             };
@@ -379,7 +391,10 @@ impl<R: Reads> Receiver for Inlet<R> {
             self.next += 1;
             let Some(datagram) = self.inbox.datagram(index) else { break };
             if let Some(dropped) = datagram.dropped {
-                self.overflow.count(dropped, &self.counters);
+                let more = self.bound.drops.more(dropped);
+                self.counters.overflow.add(more);
+                let more = u32::try_from(more).unwrap_or(u32::MAX);
+                self.dropped_before_next = self.dropped_before_next.saturating_add(more);
             }
             let origin = match datagram.source {
                 Some(source) => self.own.origin(source),
@@ -391,7 +406,7 @@ impl<R: Reads> Receiver for Inlet<R> {
             let (wanted, counters) = (self.wanted, &*self.counters);
             let mut error_reports = 0;
             let before = count;
-            let overflow = std::mem::take(&mut self.overflow.before_next);
+            let overflow = std::mem::take(&mut self.dropped_before_next);
             let contents = match datagram.is_cut {
                 true => Contents::Malformed(0),
                 false => self.reads.read(&datagram, overflow, counters, &mut |frame, sender| {
@@ -430,7 +445,7 @@ impl<R: Reads> Receiver for Inlet<R> {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        Some(self.bound.socket.as_fd())
     }
 
     fn counters(&self) -> Arc<ReceiverCounters> {

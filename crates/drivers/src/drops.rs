@@ -1,27 +1,28 @@
 //! [`Drops`]: what the kernel says of frames that it dropped, added up.
 
-/// Adds up what the kernel counts modulo 2^32.
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Adds up what the kernel counts modulo 2^32 for a socket, to which it belongs: of two ports that have the socket, one after the
+/// other or for a moment both, each drop is counted by the one that hears of it first.
 ///
 /// The kernel says it in two ways: with what is received, as it was when that arrived (`SO_RXQ_OVFL`),
 /// and when it is asked, as it is now (`SO_MEMINFO`). What is still to be received after a question is
 /// therefore older than the answer, and tells nothing new.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Drops {
-    newest: u32,
+    newest: AtomicU32,
 }
 
 impl Drops {
-    /// Of a socket that another port had before, for which the kernel says `count` now.
-    pub(super) const fn since(count: u32) -> Self {
-        Self { newest: count }
-    }
-
     /// How many more there are if the kernel says `count`.
-    pub(super) fn more(&mut self, count: u32) -> u64 {
-        // Half of all numbers lie ahead; what lies behind is older.
-        let more = count.wrapping_sub(self.newest).cast_signed();
-        let Ok(more) = u64::try_from(more) else { return 0 };
-        self.newest = count;
+    pub(super) fn more(&self, count: u32) -> u64 {
+        let mut more = 0;
+        let ahead = |newest| {
+            // Half of all numbers lie ahead; what lies behind is older.
+            more = u64::try_from(count.wrapping_sub(newest).cast_signed()).unwrap_or(0);
+            (more > 0).then_some(count)
+        };
+        let _ = self.newest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, ahead);
         more
     }
 }
@@ -32,7 +33,7 @@ mod tests {
 
     #[test]
     fn older_counts_tell_nothing_new() {
-        let mut drops = Drops::default();
+        let drops = Drops::default();
         for (count, more) in [
             (0, 0),
             (7, 7),
@@ -45,7 +46,7 @@ mod tests {
         ] {
             assert_eq!(drops.more(count), more, "{count}");
         }
-        let mut drops = Drops { newest: u32::MAX - 1 };
+        let drops = Drops { newest: AtomicU32::new(u32::MAX - 1) };
         assert_eq!(drops.more(u32::MAX - 9), 0);
         assert_eq!(drops.more(3), 5, "around the end");
         assert_eq!(drops.more(u32::MAX), 0);

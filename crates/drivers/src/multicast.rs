@@ -14,7 +14,9 @@ use candor_time::{Instant, Realtime};
 use candor_wire::can::Frame;
 use candor_wire::can::tunnel::multicast::{Datagram, MAX_LEN, PORT};
 
-use super::datagrams::{self, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes};
+use super::datagrams::{
+    self, Bound, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes,
+};
 use super::reach::{Group, Membership};
 use crate::kernel;
 use crate::names::Peer;
@@ -94,16 +96,16 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     });
     let mut port = Port::new(Capabilities { own_frames: true, ..datagrams::CAPABILITIES });
     if wanted.receiver {
-        let socket = match estate.take(datagrams::is_at(group_address)) {
-            Some(socket) => socket,
+        let bound = match estate.take(datagrams::is_at(group_address)) {
+            Some(bound) => bound,
             // At the group itself, so that nothing else comes.
-            None => Arc::new(udp::bind_shared(group_address).map_err(fail)?),
+            None => Bound::new(udp::bind_shared(group_address).map_err(fail)?),
         };
         let mut membership = Membership::new(by_name, via).map_err(fail)?;
-        port.endpoint = Some(Endpoint::new(Arc::clone(&socket)));
+        port.endpoint = Some(Endpoint::new(Arc::clone(&bound)));
         let reads = Unpacker { has_sender_stamps };
         let own = Own::new(sender.as_deref());
-        let inlet = Inlet::open(address, socket, reads, own, wanted)?;
+        let inlet = Inlet::open(address, bound, reads, own, wanted)?;
         let inlet = inlet.with_mend(move || membership.mend()).beside(outlet.as_ref());
         port.receiver = Some(Box::new(inlet));
     }

@@ -11,7 +11,7 @@ use candor_wire::can::tunnel::cannelloni::{
 };
 use candor_wire::can::{Frame, Kind};
 
-use crate::datagrams::{self, Contents, Inlet, Outlet, Own, Patience, Reads};
+use crate::datagrams::{self, Bound, Contents, Inlet, Outlet, Own, Patience, Reads};
 use crate::kernel;
 use crate::names::Peer;
 use candor_port::{
@@ -52,23 +52,22 @@ pub(super) fn open(
     let listener = listener(&name, address, peer.address())?;
     let room = payload(&name, address, peer.address())?;
     let is_any_peer = address.flag("any_peer")?;
-    let socket = match estate.take(datagrams::is_at(listener)) {
-        Some(socket) => socket,
-        None => Arc::new(udp::bind(listener).map_err(fail)?),
+    let bound = match estate.take(datagrams::is_at(listener)) {
+        Some(bound) => bound,
+        None => Bound::new(udp::bind(listener).map_err(fail)?),
     };
     // A peer may be a whole network.
-    datagrams::allow_broadcast(&name, &socket)?;
-    let outlet = wanted.transmitter.then(|| Outlet::new(Arc::clone(&socket), peer.clone()));
+    datagrams::allow_broadcast(&name, &bound.socket)?;
+    let outlet = wanted.transmitter.then(|| Outlet::new(Arc::clone(&bound.socket), peer.clone()));
     let mut port = Port::new(datagrams::CAPABILITIES);
     if wanted.receiver {
         let peer = (!is_any_peer).then_some(peer);
         let reads = Unpacker { peer, sequence: Sequence::default() };
-        let socket = Arc::clone(&socket);
-        let inlet = Inlet::open(address, socket, reads, Own::new(None), wanted)?;
+        let inlet = Inlet::open(address, Arc::clone(&bound), reads, Own::new(None), wanted)?;
         port.receiver = Some(Box::new(inlet.beside(outlet.as_ref())));
     }
     port.transmitter = outlet.map(|outlet| Box::new(Packer::new(outlet, room, flush)) as _);
-    port.endpoint = Some(Endpoint::new(socket));
+    port.endpoint = Some(Endpoint::new(bound));
     Ok(port)
 }
 

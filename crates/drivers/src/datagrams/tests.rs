@@ -50,6 +50,58 @@ impl Reads for Anything {
     }
 }
 
+/// A port takes over the socket of another one while datagrams come faster than they can be received, and both receive for a
+/// while: each of them is received or dropped once, whoever hears of it.
+#[test]
+fn drops_are_counted_once_when_a_socket_changes_hands() {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut next = move |most: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % most
+    };
+    for round in 0..40 {
+        let bound = Bound::new(udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
+        let to = Destination::new(bound.socket.local_addr().unwrap());
+        let sender = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let open = || {
+            let name = "p:x?buffer=1".parse().unwrap();
+            Inlet::open(&name, Arc::clone(&bound), Anything, Own::new(None), Wanted::RECEIVER)
+        };
+        let mut inlets = vec![open().unwrap()];
+        let mut all = vec![inlets[0].counters()];
+        let mut sent = 0;
+        for _ in 0..30 {
+            match next(6) {
+                0 if inlets.len() < 2 => {
+                    inlets.push(open().unwrap());
+                    all.push(inlets[1].counters());
+                }
+                1 if inlets.len() > 1 => drop(inlets.remove(next(2) as usize)),
+                2 | 3 => {
+                    for _ in 0..next(20) {
+                        assert_eq!(
+                            udp::send(&sender, &[0; 1024], &to),
+                            Ok(candor_linux::Sent::Taken)
+                        );
+                        sent += 1;
+                    }
+                }
+                _ => {
+                    let who = next(inlets.len() as u64) as usize;
+                    inlets[who].receive(Until::Now, &mut |_| ()).unwrap();
+                }
+            }
+        }
+        let last = inlets.last_mut().unwrap();
+        while last.receive(Until::Now, &mut |_| ()) != Ok(Progress::Nothing) {}
+        drop(inlets);
+        let sum: u64 = all.iter().map(|one| one.frames.get() + one.overflow.get()).sum();
+        assert_eq!(sum, sent, "round {round}");
+    }
+}
+
 /// As when a receiver is interrupted while datagrams come faster than they can be received.
 #[test]
 fn what_waits_does_not_count_drops_again() {
@@ -58,7 +110,7 @@ fn what_waits_does_not_count_drops_again() {
     let sender = udp::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let own = Own::new(None);
     let name = "p:x?buffer=1".parse().unwrap();
-    let inlet = Inlet::open(&name, Arc::new(socket), Anything, own, Wanted::RECEIVER);
+    let inlet = Inlet::open(&name, Bound::new(socket), Anything, own, Wanted::RECEIVER);
     let mut inlet = inlet.unwrap();
     let counters = inlet.counters();
     let mut sent = 0;

@@ -36,6 +36,7 @@ use candor_wire::can::socketcan::{self, CAN_MTU, CANFD_MTU, IdOrder};
 
 use self::receiver::{Batches, OneByOne};
 pub(super) use self::transmitter::{Outlets, Sockets};
+use crate::drops::Drops;
 use crate::kernel;
 use crate::wait::Wait;
 use candor_port::{
@@ -73,6 +74,7 @@ fn buffers(address: &Address) -> Result<(Option<u32>, Option<u32>), Error> {
 struct Receives {
     interface: Box<str>,
     socket: Arc<Socket>,
+    drops: Arc<Drops>,
 }
 
 fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
@@ -92,15 +94,19 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     let mut shared = None;
     if wanted.receiver {
         let left = estate.take(|left: &Receives| *left.interface == *interface);
-        let socket = match left {
+        let (socket, drops) = match left {
             Some(left) => {
                 left.socket.set_filters(&[Filter::ANY]).map_err(fail)?;
-                Arc::clone(&left.socket)
+                (Arc::clone(&left.socket), Arc::clone(&left.drops))
             }
-            None => Arc::new(Socket::open(interface).map_err(fail)?),
+            None => (Arc::new(Socket::open(interface).map_err(fail)?), Arc::default()),
         };
         let granted = set_up(&socket, buffer, wanted).map_err(fail)?;
-        let receives = Receives { interface: interface.into(), socket: Arc::clone(&socket) };
+        let receives = Receives {
+            interface: interface.into(),
+            socket: Arc::clone(&socket),
+            drops: Arc::clone(&drops),
+        };
         port.endpoint = Some(Endpoint::new(Arc::new(receives)));
         if wanted.transmitter {
             if let Some(bytes) = send_buffer {
@@ -111,9 +117,9 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
         let is_sparse = wanted.stamps && wanted.sparse_stamps;
         let wait = Wait::new(&name, wanted)?;
         port.receiver = Some(if wanted.stamps && !is_sparse || wanted.own_frames {
-            Box::new(Batches::open(&name, interface, socket, wait).map_err(fail)?)
+            Box::new(Batches::open(&name, interface, socket, drops, wait).map_err(fail)?)
         } else {
-            let receiver = OneByOne::new(&name, interface, socket, granted, is_sparse, wait);
+            let receiver = OneByOne::new(&name, interface, socket, drops, granted, is_sparse, wait);
             Box::new(receiver.map_err(fail)?)
         });
     }

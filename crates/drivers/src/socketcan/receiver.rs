@@ -29,7 +29,7 @@ pub(super) struct OneByOne {
     socket: Arc<Socket>,
     room: [u8; CANFD_MTU],
     counters: Arc<ReceiverCounters>,
-    drops: Drops,
+    drops: Arc<Drops>,
     /// Frames until the kernel is asked how many it dropped.
     until_check: u32,
     check_every: u32,
@@ -47,6 +47,7 @@ impl OneByOne {
         name: &str,
         interface: &str,
         socket: Arc<Socket>,
+        drops: Arc<Drops>,
         buffer: u32,
         stamps: bool,
         wait: Wait,
@@ -61,7 +62,7 @@ impl OneByOne {
         Ok(Self {
             name: name.into(),
             interface: interface.into(),
-            drops: Drops::since(dropped(&socket)),
+            drops,
             socket,
             room: [0; CANFD_MTU],
             counters: Arc::default(),
@@ -82,9 +83,7 @@ impl OneByOne {
     #[inline(never)]
     fn count_overflow(&mut self) {
         self.until_check = self.check_every;
-        if let Ok(memory) = state::memory(&*self.socket) {
-            self.counters.overflow.add(self.drops.more(memory.dropped));
-        }
+        count_dropped(&self.socket, &self.drops, &self.counters);
     }
 }
 
@@ -157,9 +156,24 @@ fn gone(name: &str, interface: &str, error: &linux::Error) -> Error {
     kernel::while_open(failure(name, interface, error))
 }
 
-/// What a socket has dropped so far.
-fn dropped(socket: &Socket) -> u32 {
-    state::memory(socket).map_or(0, |memory| memory.dropped)
+/// Counts what a socket has dropped by now.
+fn count_dropped(socket: &Socket, drops: &Drops, counters: &ReceiverCounters) {
+    if let Ok(memory) = state::memory(socket) {
+        counters.overflow.add(drops.more(memory.dropped));
+    }
+}
+
+impl Drop for OneByOne {
+    fn drop(&mut self) {
+        // Nobody may ask after this one.
+        count_dropped(&self.socket, &self.drops, &self.counters);
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        count_dropped(&self.socket, &self.drops, &self.counters);
+    }
 }
 
 /// A receiver that learns everything that the kernel knows of a frame.
@@ -169,7 +183,7 @@ pub(super) struct Batches {
     socket: Arc<Socket>,
     inbox: Inbox,
     counters: Arc<ReceiverCounters>,
-    drops: Drops,
+    drops: Arc<Drops>,
     wait: Wait,
 }
 
@@ -178,13 +192,14 @@ impl Batches {
         name: &str,
         interface: &str,
         socket: Arc<Socket>,
+        drops: Arc<Drops>,
         wait: Wait,
     ) -> Result<Self, linux::Error> {
         socket.count_overflow()?;
         Ok(Self {
             name: name.into(),
             interface: interface.into(),
-            drops: Drops::since(dropped(&socket)),
+            drops,
             socket,
             inbox: Inbox::new(BATCH),
             counters: Arc::default(),
@@ -208,11 +223,9 @@ impl Receiver for Batches {
             Ok(count) => count,
             Err(error) => return Err(gone(&self.name, &self.interface, &error)),
         };
-        if count == 0
-            && let Ok(memory) = state::memory(&*self.socket)
-        {
+        if count == 0 {
             // What was dropped last comes with no frame.
-            self.counters.overflow.add(self.drops.more(memory.dropped));
+            count_dropped(&self.socket, &self.drops, &self.counters);
         }
         let mut legal = 0;
         for received in (0..count).filter_map(|index| self.inbox.received(index)) {
