@@ -9,6 +9,7 @@ use std::fs;
 use std::ops::AddAssign;
 
 use candor_engine::{BusIndex, Rule, Table};
+use candor_linux::module;
 use candor_linux::netlink::Netlink;
 use candor_rules::job;
 use candor_rules::netlink::{self as jobs, Counters, Request};
@@ -366,8 +367,12 @@ fn check_hops(wanted: u8) -> Result<(), Error> {
             "the rules have max_hops = {wanted}, but can-gw was loaded with {hops}: `modprobe -r \
              can-gw && modprobe can-gw max_hops={wanted}`"
         ))),
-        None => Err(Error::Other(
-            "can-gw is not loaded: `modprobe can-gw`; or use --plane user".to_owned(),
-        )),
+        None => Err(Error::Other(match module::is_available("can_gw") {
+            true => "can-gw is not loaded: `modprobe can-gw`; or use --plane user".to_owned(),
+            false => {
+                "this kernel has no module can-gw: use --plane user; `candor doctor` knows more"
+                    .to_owned()
+            }
+        })),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::connection::Netlink;
 use super::message::{ACKNOWLEDGE, DELETE_ROUTE, DUMP, GET_ROUTE, NEW_ROUTE, REQUEST, Request};
-use crate::Error;
+use crate::{Error, module};
 
 impl Netlink {
     /// Adds a can-gw job; `payload` is `struct rtcanmsg` and attributes, as `candor_rules::netlink` makes
@@ -32,7 +32,10 @@ impl Netlink {
     }
 
     fn job_request(&mut self, attempt: &'static str, request: Request) -> Result<(), Error> {
-        let no_gateway = "load the module can-gw: `modprobe can-gw`";
+        let no_gateway = match module::is_available("can_gw") {
+            true => "load the module can-gw: `modprobe can-gw`",
+            false => "this kernel has no module can-gw; `candor doctor` knows where there is one",
+        };
         self.request(attempt, "a can-gw job", request).map_err(|error| {
             error
                 .remedy_if(libc::EOPNOTSUPP, no_gateway)

@@ -72,6 +72,23 @@ struct Importer<'a> {
     is_listing: bool,
 }
 
+/// What to do with a script in which a shell decides which commands there are.
+const BY_SHELL: &str = "let the shell print the commands, which also runs the others of the script: (echo 'cangw() { echo cangw \"$@\"; }'; cat \
+                        FILE) | sh | candor route convert -";
+
+/// Whether a line that begins so says something to a shell: an assignment, a loop, a condition, a function.
+fn is_of_shell(word: &str) -> bool {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let is_assignment = word.split_once('=').is_some_and(|(name, _)| is_name(name));
+    let words = [
+        "for", "while", "until", "do", "done", "if", "then", "elif", "else", "fi", "case", "esac",
+        "function", "export",
+    ];
+    is_assignment || words.contains(&word) || word.ends_with("()") || word.starts_with('$')
+}
+
 impl Importer<'_> {
     fn error(&self, span: Span<usize>, message: impl Into<String>, hint: &str) {
         self.findings.error_with_hint(&Origin::new(self.source, span), message, hint);
@@ -95,11 +112,23 @@ impl Importer<'_> {
         match words.split_first() {
             None => {}
             Some((program, arguments)) if is_program(program.text) => {
-                self.command(program, arguments);
+                match arguments.iter().find(|word| word.text.contains(['$', '`'])) {
+                    Some(word) => {
+                        let message = format!(
+                            "a shell puts something in the place of `{}`",
+                            shorten(word.text)
+                        );
+                        self.error(word.span.clone(), message, BY_SHELL);
+                    }
+                    None => self.command(program, arguments),
+                }
             }
             Some((set, [option])) if set.text == "set" && option.text.starts_with('-') => {}
             Some((other, _)) => {
-                let hint = "write one command per line, such as: cangw -A -s can0 -d can1";
+                let hint = match is_of_shell(other.text) {
+                    true => BY_SHELL,
+                    false => "write one command per line, such as: cangw -A -s can0 -d can1",
+                };
                 let message = format!("`{}` is not a cangw command", shorten(other.text));
                 self.error(other.span.clone(), message, hint);
             }
@@ -372,6 +401,30 @@ mod tests {
                 "{findings}"
             );
         }
+    }
+
+    #[test]
+    fn what_a_shell_decides_names_the_way_out() {
+        for (text, place) in [
+            ("for i in 0 1; do\ncangw -A -s can0 -d can1\ndone\n", "t:1:1: error: `for`"),
+            ("DEV=can0\n", "t:1:1: error: `DEV=can0`"),
+            (
+                "cangw -A -s $DEV -d can1\n",
+                "t:1:13: error: a shell puts something in the place of `$DEV`",
+            ),
+            ("cangw -A -s can${i} -d can1\n", "t:1:13: error"),
+            ("cangw -A -s `dev` -d can1\n", "t:1:13: error"),
+            ("cangw() {\n", "t:1:1: error"),
+        ] {
+            let (table, findings) = import("t", text);
+            let said = findings.to_string();
+            assert!(
+                table.is_none() && said.contains(place) && said.contains("| sh |"),
+                "{text}: {said}"
+            );
+        }
+        let (_, findings) = import("t", "echo hello\n");
+        assert!(!findings.to_string().contains("| sh |"));
     }
 
     /// Of a script's other commands, only `set -e` and its like change nothing about the rules.
