@@ -20,8 +20,7 @@ use candor_daemon::Reactor;
 use candor_diagnostics::counted;
 use candor_linux::clock;
 use candor_port::{
-    Address, Endpoint, Error, ErrorKind, Estate, Medium, Progress, Receiver, ReceiverCounters,
-    Until, Wanted,
+    Address, Endpoint, Error, Estate, Medium, Progress, Receiver, ReceiverCounters, Until, Wanted,
 };
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
@@ -193,20 +192,22 @@ fn receiver(
     Ok((receiver?, endpoint))
 }
 
-/// Opens a port to receive from. It may take over what others leave that will not be used any more. If it is not there yet, it is
-/// waited for as when it goes away later; also, with `is_first`, if somebody else has it, who may be about to end.
-pub(crate) fn open(source: &Source, estate: &Estate, is_first: bool) -> Result<Opened, Error> {
+/// Opens a port to receive from. It may take over what others leave that will not be used any more. With `waits`, one that
+/// is not there yet is waited for as when it goes away later.
+pub(crate) fn open(source: &Source, estate: &Estate, waits: bool) -> Result<Opened, Error> {
     let Source { address, pace, .. } = source;
     check(address, *pace)?;
-    let opened = receiver(&at_pace(address, *pace)?, estate).or_else(|error| {
-        let is_waited_for = is_first || error.kind() != ErrorKind::Busy;
-        match candor_drivers::absent(&error, WANTED).receiver {
-            Some(receiver) if is_waited_for && candor_drivers::may_come(address, &error) => {
+    let opened =
+        receiver(&at_pace(address, *pace)?, estate).or_else(|error| match candor_drivers::absent(
+            &error, WANTED,
+        )
+        .receiver
+        {
+            Some(receiver) if waits && candor_drivers::may_come(address, &error) => {
                 Ok((receiver, None))
             }
             _ => Err(error),
-        }
-    });
+        });
     let (receiver, endpoint) = opened?;
     let bus = AtomicUsize::new(NO_BUS);
     let intake = Arc::new(Intake { port: address.to_string(), bus, ..Intake::default() });

@@ -92,7 +92,7 @@ pub struct Config {
     pub measures: bool,
     /// Whether frames are refused that go round between gateways.
     pub stops_loops: bool,
-    /// Whether ports that are not there yet are waited for. If not, the rules are refused.
+    /// Whether the first rules wait for ports that are not there yet. If not, they are refused, as later ones are in any case.
     pub waits: bool,
 }
 

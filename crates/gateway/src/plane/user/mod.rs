@@ -32,7 +32,7 @@ use self::attempt::Attempt;
 use self::latency::Latency;
 #[cfg(feature = "daemon")]
 pub(crate) use self::port::bad_ports;
-use self::port::{New, OpenPort, PortId, Waits};
+use self::port::{New, OpenPort, PortId};
 use self::worker::{BusRules, Routes};
 use super::retired::Retired;
 use super::{Kind, Plane, Replays, Report, RuleKey, Share};
@@ -350,11 +350,8 @@ impl Workers {
         let estate = Estate::new(estate);
         let of = |port: &OpenPort| (port.id, port.bus.name.clone(), port.named.address.clone());
         let mut ids: Vec<_> = leaving().map(|(port, _)| of(port)).collect();
-        let waits = match (self.config.waits, self.changes) {
-            (false, _) => Waits::Never,
-            (true, 0) => Waits::Absolutely,
-            (true, _) => Waits::Absent,
-        };
+        // Who changes the rules wants to know that a port is not there: its name may be wrong.
+        let waits = self.config.waits && self.changes == 0;
         let mut opened = Vec::with_capacity(needs.len());
         for (kept, (bus, named, wanted)) in kept.into_iter().zip(needs) {
             if let Some(place) = kept {

@@ -12,9 +12,7 @@ use candor_engine::{Bus, BusIndex, Table};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::wake::Wake;
 use candor_linux::{clock, quick};
-use candor_port::{
-    Address, Endpoint, ErrorKind, Estate, Medium, Message, Receiver, Transmitter, Wanted,
-};
+use candor_port::{Address, Endpoint, Estate, Medium, Message, Receiver, Transmitter, Wanted};
 #[cfg(feature = "daemon")]
 use candor_rules::file::BadPort;
 use candor_time::{Monotonic, Nanos};
@@ -300,10 +298,12 @@ impl New {
         named: Named,
         wanted: Wanted,
         estate: &Estate,
-        waits: Waits,
+        waits: bool,
     ) -> Result<Self, Error> {
         let (halves, is_absent) = match open_port(bus, &named.address, wanted, estate) {
-            Err(Error::Port(_, error)) if waits.holds_for(&named.address, &error) => {
+            Err(Error::Port(_, error))
+                if waits && candor_drivers::may_come(&named.address, &error) =>
+            {
                 (Halves::of(candor_drivers::absent(&error, wanted)), true)
             }
             halves => (halves?, false),
@@ -387,28 +387,6 @@ impl New {
         self.port.threads.push(thread.map_err(fail)?);
         self.go.push(go);
         Ok(())
-    }
-}
-
-/// For what ports are waited that cannot be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waits {
-    /// For none.
-    Never,
-    /// For those that are not there yet. Somebody else may have it for good, which whoever changes the rules wants to know.
-    Absent,
-    /// Also for those that somebody else has: another process may be about to end.
-    Absolutely,
-}
-
-impl Waits {
-    fn holds_for(self, address: &Address, error: &candor_port::Error) -> bool {
-        let is_known = match self {
-            Self::Never => false,
-            Self::Absent => error.kind() != ErrorKind::Busy,
-            Self::Absolutely => true,
-        };
-        is_known && candor_drivers::may_come(address, error)
     }
 }
 
