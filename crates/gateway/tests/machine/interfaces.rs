@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use candor_gateway::Snapshot;
 use candor_linux::netlink::Netlink;
 use candor_port::Sent;
 use candor_time::Nanos;
@@ -18,7 +19,7 @@ pub(crate) const CHECKS: [Check; 5] = [
     ("a_source_goes_down_and_up", Need::Guest, source),
     ("an_interface_goes_away_and_returns", Need::Guest, away),
     ("a_destination_loses_can_fd_and_gets_it_back", Need::Guest, mtu),
-    ("rules_wait_for_no_interface_that_is_not_there", Need::Guest, absent),
+    ("rules_wait_for_an_interface_that_is_not_there", Need::Guest, absent),
 ];
 
 /// The rules between two interfaces: everything.
@@ -177,13 +178,19 @@ fn absent() {
     let folder = crate::bench::folder();
     let file = folder.join("absent.rules.toml");
     std::fs::write(&file, all("vcan0", "vcan1")).unwrap();
-    let ended = crate::bench::candor(&["route", "run", &file.display().to_string()]);
-    assert_eq!(ended.status, Some(2), "{ended:?}");
-    let reported = ended.errors;
-    assert!(reported.contains("bus `b`") && reported.contains("vcan1"), "{reported}");
-    // Twice on the same rules is refused, too.
+    let mut gateway = Gateway::run(file.clone(), &[]);
+    let trouble = |snapshot: &Snapshot| port(snapshot, "b").trouble.clone();
+    let missing = trouble(&gateway.stats()).unwrap();
+    assert!(missing.contains("vcan1"), "{missing}");
+    let mut sender = Sender::new("vcan0");
+    sender.send(&numbered(0x100, 0));
+    gateway.once("it is refused", |it| refused(it, "all", "down") == 1);
     create_vcan(&mut netlink, "vcan1");
-    let gateway = Gateway::run(file.clone(), &[]);
+    gateway.once("it is there", |it| trouble(it).is_none());
+    let capture = Capture::new("vcan1");
+    sender.send(&numbered(0x100, 1));
+    capture.exactly(1);
+    // Twice on the same rules is refused.
     let again = crate::bench::candor(&["route", "run", &file.display().to_string()]);
     assert_eq!(again.status, Some(2), "{again:?}");
     let process = format!("process {} already runs these rules", gateway.process().id());
