@@ -192,6 +192,7 @@ impl Drop for Session {
         };
         match self.shared.reactor.get() {
             Some(reactor) => drop(reactor.spawn(leave)),
+            // Nothing is served, so nothing is published.
             None => drop(leave),
         }
     }

@@ -65,15 +65,24 @@ impl Response {
     }
 }
 
+/// Puts patterns in order, each once.
+async fn in_order(shared: &Shared, patterns: &[Pattern]) -> Selection {
+    match patterns.len() {
+        ..=FEW_PATTERNS => Selection::new(patterns),
+        _ => shared.in_turn(|| Selection::new(patterns)).await,
+    }
+}
+
 /// Looks up the topics that patterns take.
 ///
 /// # Errors
 /// A name that no signal has, in one sentence.
 async fn select(shared: &Shared, patterns: &[Pattern]) -> Result<Selection, String> {
-    let mut selection = match patterns.len() {
-        ..=FEW_PATTERNS => Selection::new(patterns),
-        _ => shared.in_turn(|| Selection::new(patterns)).await,
-    };
+    look_up(shared, in_order(shared, patterns).await).await
+}
+
+/// The same of patterns that are in order.
+async fn look_up(shared: &Shared, mut selection: Selection) -> Result<Selection, String> {
     shared.in_slices(|hub, steps| selection.go_on(hub, steps).then_some(())).await;
     match selection.unknown_name() {
         Some(name) => Err(format!("no signal is called `{name}`; the verb `list` shows all names")),
@@ -226,12 +235,13 @@ pub(crate) async fn subscribe(
         return Err("`batch` needs the sub-protocol candor.cbor or candor.msgpack".to_owned());
     }
     let shared = session.shared();
-    if session.subscriptions().patterns_with(format, &patterns) > MOST_PATTERNS {
+    let selection = in_order(shared, &patterns).await;
+    if session.subscriptions().patterns_with(format, selection.patterns()) > MOST_PATTERNS {
         return Err(format!(
             "a connection may subscribe to {MOST_PATTERNS} patterns; use globs, or another one"
         ));
     }
-    let mut subscribing = Subscribing::new(select(shared, &patterns).await?, filter, is_latest);
+    let mut subscribing = Subscribing::new(look_up(shared, selection).await?, filter, is_latest);
     let go_on = |hub: &mut Hub, steps: &mut Steps| {
         let mut subscriptions = session.subscriptions();
         let subscriber = subscriptions.of(format, hub);

@@ -855,6 +855,16 @@ fn long_calls_hold_up_nobody_and_their_answers_are_what_short_ones_say() {
     }
     let listed = client.call("list", &Value::Null).unwrap();
     assert_eq!(listed["signals"].as_array().unwrap().len(), 5_000);
+    // A connection may have 1,000 patterns, of which equal ones count once.
+    client.call("subscribe", &json!({ "event": "Message1.Signal1" })).unwrap();
+    let equal = client.call("subscribe", &json!({ "event": vec!["Message1.*"; 1_000] })).unwrap();
+    assert_eq!(equal["topics"], 10);
+    let many = (0..1_000).map(|number| format!("Message{}.Signal{}", number / 10, number % 10));
+    let many: Vec<_> = many.collect();
+    assert!(client.call("subscribe", &json!({ "event": many })).is_err());
+    for name in ["Message1.*", "Message1.Signal1"] {
+        client.call("unsubscribe", &json!({ "event": name })).unwrap();
+    }
     let address = bench.address();
     // Each takes some signals, and all of them have to be looked at for it.
     let globs: Vec<_> = (0..300).map(|number| format!("*e{number}.*1")).collect();
