@@ -4,8 +4,10 @@
 
 A gateway runs between two tunnels on loopback. Frames are sent through it; then every line of the page
 must be one that prometheus_client (PyPI) reads, names, labels and values must be those that `candor
-route stats --json` tells, and the rule must have its name back, quotes and all. Exit code 0 if all
-agree, 1 if not.
+route stats --json` tells, and the rule must have its name back, quotes and all. A signal service is compared with
+`candor signals stats --json` in the same way. promtool of Prometheus finds nothing to say about both pages and the
+alerts in examples/prometheus, which do what their tests say, and ask for metrics that are on the pages. Exit code 0 if
+all agree, 1 if not.
 """
 
 import json
@@ -25,6 +27,7 @@ from prometheus_client.parser import text_string_to_metric_families
 # What has to be escaped.
 RULE = 'say "when" \\ never, ü {x="y"}'
 MATCHED, UNMATCHED = 100, 50
+ALERTS = Path(__file__).parents[2] / "examples" / "prometheus"
 # Longer than anything here takes.
 FOR_EVER = 60
 
@@ -136,6 +139,52 @@ def address(gateway):
     sys.exit("the gateway did not tell where its metrics are")
 
 
+def promtool(*arguments, page=None):
+    """Runs promtool, which must have no objection."""
+    command = ["promtool", *map(str, arguments)]
+    found = subprocess.run(command, input=page, capture_output=True, text=True)
+    assert found.returncode == 0, f"{' '.join(command)}: {found.stdout}{found.stderr}"
+
+
+def check_alerts(pages):
+    """The alerts ask for what is on the pages, and do what their tests say."""
+    rules = ALERTS / "candor.rules.yml"
+    promtool("check", "rules", rules)
+    promtool("test", "rules", ALERTS / "candor.test.yml")
+    named = set(re.findall(r"\bcandor_\w+", "".join(re.findall(r"expr:.*?labels:", rules.read_text(), re.DOTALL))))
+    found = {name for page in pages for name, _ in samples(page)}
+    assert len(named) > 10 and named <= found, named - found
+
+
+def check_service(candor, folder):
+    """The page of a signal service, which has a recording and is asked by nobody."""
+    log, sock = folder / "drive.log", folder / "signals.sock"
+    log.write_text("(1.000000) can0 123#07\n(1.002000) can0 123#08\n", encoding="utf-8")
+    command = [candor, "signals", "serve", "--port", f"car=file:{log}?speed=max"]
+    command += ["--listen", "127.0.0.1:0", "--listen", f"unix:{sock}"]
+    service = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        said = service.stderr.readline()
+        url = re.search(r"http://[^/]+", said).group() + "/metrics"
+        headers, page = fetch(url)
+        while ("candor_signals_bus_up{" not in page) or '"} 1' in page.split("candor_signals_bus_up{")[1].split("\n")[0]:
+            headers, page = fetch(url)
+        assert headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8", headers
+        asked = [candor, "signals", "stats", f"unix:{sock}", "--json"]
+        told = [json.loads(line) for line in subprocess.check_output(asked, text=True).splitlines()]
+        bus = next(line["data"] for line in told if line["type"] == "bus")
+        labels = frozenset({"bus": bus["name"], "port": bus["port"]}.items())
+        found = samples(page)
+        assert bus["frames"] == found[("candor_signals_bus_received_frames_total", labels)] == 2, bus
+        assert found[("candor_signals_bus_silent_seconds", labels)] <= bus["silent_ns"] / 1e9, bus
+        assert found[("candor_signals_subscribers", frozenset())] == 0
+        assert status(url.removesuffix("/metrics") + "/healthz") == 503, "the recording is over"
+        return page
+    finally:
+        service.send_signal(signal.SIGTERM)
+        service.communicate(timeout=FOR_EVER)
+
+
 def check(candor, folder):
     before, behind = bound(), bound()
     ours = [free_port(), free_port()]
@@ -177,10 +226,20 @@ match = ["0x123"]
         assert fetch(url, "HEAD")[1] == ""
         assert status(url, "POST") == 405
         assert status(url.removesuffix("/metrics") + "/") == 404
+        assert status(url.removesuffix("/metrics") + "/healthz?max_silence=60s") == 200
+        silent = found_silent(page)
+        assert silent == {"before"}, silent
     finally:
         gateway.send_signal(signal.SIGTERM)
         _, told = gateway.communicate(timeout=FOR_EVER)
     assert gateway.returncode == 0, told
+    return page
+
+
+def found_silent(page):
+    """The buses that have a silence: those that a rule takes frames from."""
+    families = {family.name: family for family in text_string_to_metric_families(page)}
+    return {sample.labels["bus"] for sample in families["candor_port_silent_seconds"].samples}
 
 
 def found_received(page):
@@ -190,8 +249,11 @@ def found_received(page):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        check(sys.argv[1], Path(folder))
-    print("prometheus_client reads every metric as candor tells it")
+        pages = [check(sys.argv[1], Path(folder)), check_service(sys.argv[1], Path(folder))]
+    for page in pages:
+        promtool("check", "metrics", page=page)
+    check_alerts(pages)
+    print("prometheus_client and promtool read every metric as candor tells it")
 
 
 main()

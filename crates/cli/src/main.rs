@@ -18,6 +18,7 @@ mod duration;
 mod embedded;
 mod file_kind;
 mod frame;
+mod health;
 mod help;
 mod json;
 #[cfg(feature = "lab")]

@@ -216,6 +216,24 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// `3 d 4 h`, `1 h 2 min`, `2 min 3 s`, `3 s`
+pub(crate) fn age(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes, seconds % 60) {
+        (0, 0, 0, seconds) => format!("{seconds} s"),
+        (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
+        (days, hours, ..) => format!("{} d {hours} h", thousands(days)),
+    }
+}
+
+/// Several things in a cell of a table.
+pub(crate) fn list(items: impl IntoIterator<Item = String>) -> String {
+    let items: Vec<_> = items.into_iter().collect();
+    if items.is_empty() { "-".to_owned() } else { items.join(", ") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -259,5 +277,19 @@ mod tests {
         let long = "x".repeat(70_000);
         let shown = table(&["name"], &[vec![long.clone()], vec!["short".into()]]);
         assert!(shown.contains(&format!("\n{long}\nshort\n")));
+    }
+
+    #[test]
+    fn ages_are_shown_for_people() {
+        for (seconds, shown) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min 0 s"),
+            (3_720, "1 h 2 min"),
+            (90_000, "1 d 1 h"),
+            (315_360_000, "3,650 d 0 h"),
+        ] {
+            assert_eq!(age(seconds * 1_000_000_000), shown);
+        }
     }
 }

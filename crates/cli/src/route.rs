@@ -73,10 +73,14 @@ pub(crate) enum RouteCommand {
     Run(run::RunArgs),
     /// Show the counters of a running gateway: frames, causes of refusals, queues, latencies
     ///
+    /// With --check, says whether the gateway is well, and exits with 1 if a port does not work, if the
+    /// rules on disk were refused, or if a bus is silent for longer than --max-silence.
+    ///
     /// Examples:
     ///   candor route stats
     ///   candor route stats drive.rules.toml --watch
     ///   candor route stats --json --watch 100ms
+    ///   candor route stats --check --max-silence 2s
     #[command(verbatim_doc_comment)]
     Stats(stats::StatsArgs),
     /// Watch a running gateway live: rates, drops, queues and latencies

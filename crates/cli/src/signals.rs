@@ -4,6 +4,7 @@ mod check;
 mod file;
 pub(crate) mod json;
 mod serve;
+mod stats;
 mod watch;
 
 use clap::Subcommand;
@@ -29,6 +30,17 @@ pub(crate) enum SignalsCommand {
     ///
     /// Example: candor signals watch ws://127.0.0.1:1234/api 'VehicleSpeed.*'
     Watch(watch::WatchArgs),
+    /// Show what a running service has counted: buses and subscribers
+    ///
+    /// With --check, says whether the service is well, and exits with 1 if a port or message bus does not
+    /// work, if the file on disk was refused, or if a bus is silent for longer than --max-silence.
+    ///
+    /// Examples:
+    ///   candor signals stats
+    ///   candor signals stats unix:/run/candor/signals.sock --json
+    ///   candor signals stats --check --max-silence 2s
+    #[command(verbatim_doc_comment)]
+    Stats(stats::StatsArgs),
     /// Report all errors and warnings in a file of the signal service
     ///
     /// Opens no port. Exits with 1 if there are errors, with 0 if there are only warnings or none.
@@ -48,6 +60,7 @@ pub(crate) fn run(command: &SignalsCommand) -> Answer {
     match command {
         SignalsCommand::Serve(arguments) => serve::run(arguments),
         SignalsCommand::Watch(arguments) => watch::run(arguments),
+        SignalsCommand::Stats(arguments) => stats::run(arguments),
         SignalsCommand::Check(arguments) => check::run(arguments),
         SignalsCommand::Schema => print(SCHEMA).map(|()| true),
     }

@@ -201,6 +201,57 @@ fn frames_are_counted_and_rules_changed() {
 }
 
 #[test]
+fn a_check_says_what_is_wrong() {
+    let gateway = Gateway::start();
+    gateway.pass_a_frame();
+    let (stdout, stderr) = gateway.ask(&["stats", "--check", "--max-silence", "60s"], 0);
+    assert_eq!((stdout.as_str(), stderr.as_str()), ("ok\n", ""));
+    let (stdout, _) = gateway.ask(&["stats", "--check", "--json"], 0);
+    assert_eq!(stdout, "{\"type\":\"health\",\"data\":{\"ok\":true,\"problems\":0}}\n");
+    // A limit that cannot be told is no answer.
+    for (limit, reason) in [
+        ("bfore=2s", "--max-silence: there is no bus `bfore`; there are `before`, `behind`"),
+        ("behind=2s", "--max-silence: no frames are received from bus `behind`"),
+        ("0.5s", "use 1s to 604800s"),
+    ] {
+        let (stdout, stderr) = gateway.ask(&["stats", "--check", "--max-silence", limit], 2);
+        assert!(stdout.is_empty() && stderr.contains(reason), "{limit}: {stderr}");
+    }
+    let (_, stderr) = gateway.ask(&["stats", "--max-silence", "2s"], 2);
+    assert!(stderr.contains("--check"), "{stderr}");
+    // Nothing comes any more.
+    let asked = ["stats", "--check", "--max-silence", "before=1s"];
+    let control = gateway.control();
+    let silent = loop {
+        let mut command = candor(gateway.folder());
+        let output = command.args(asked).args(&control).output().unwrap();
+        if output.status.code() != Some(0) {
+            break output;
+        }
+    };
+    assert_eq!(silent.status.code(), Some(1));
+    let told = String::from_utf8(silent.stdout).unwrap();
+    assert!(told.starts_with("bus `before`: no frame for 1"), "{told}");
+    assert!(told.ends_with("s, and at most 1s is allowed\n"), "{told}");
+    // One that is loud again is well again.
+    gateway.pass_a_frame();
+    gateway.stats(&[("speed", 2)]);
+    gateway.ask(&asked, 0);
+    // Rules that were refused are a problem until others are taken.
+    fs::write(gateway.folder().join("wrong.toml"), "[buss]\n").unwrap();
+    gateway.ask(&["load", "wrong.toml"], 1);
+    let (stdout, _) = gateway.ask(&["stats", "--check"], 1);
+    assert!(stdout.starts_with("the rules on disk are not in use: "), "{stdout}");
+    assert_eq!(stdout.lines().count(), 1, "{stdout}");
+    let (stdout, _) = gateway.ask(&["stats", "--check", "--json"], 1);
+    let told = lines(&stdout);
+    assert_eq!((&told[0]["type"], &told[0]["data"]["bus"]), (&"problem".into(), &().into()));
+    assert_eq!(told[1]["data"], serde_json::json!({"ok": false, "problems": 1}));
+    gateway.ask(&["load"], 0);
+    gateway.ask(&["stats", "--check"], 0);
+}
+
+#[test]
 fn a_watch_ends_when_nobody_reads_any_more() {
     let gateway = Gateway::start();
     let mut watch = candor(gateway.folder())

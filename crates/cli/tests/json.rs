@@ -282,6 +282,8 @@ fn run_route(scene: &mut Scene) {
     scene.run("route image", "drive.image");
     let _gateway = Gateway::start(scene);
     scene.run("route stats", "--control ./drive.sock");
+    // The recording is over, which is a problem.
+    scene.run("route stats", "--check --control ./drive.sock");
     scene.run("route load", "--control ./drive.sock");
     scene.run("route load", "wrong.toml --control ./drive.sock");
     let watch = scene.command("route stats --json --watch 20ms --control ./drive.sock");
@@ -306,7 +308,16 @@ fn run_signals(scene: &mut Scene) {
             .unwrap_or_else(|| panic!("{line}"));
         scene.run("signals watch", &format!("{url} --count 3"));
         scene.run("signals watch", &format!("{url} --count 3 --format cbor"));
+        let watch = scene.command(&format!("signals watch {url} --json"));
+        let mut watch = Gateway({ watch }.stdout(Stdio::piped()).spawn().unwrap());
+        BufReader::new(watch.0.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        scene.run("signals stats", url);
     }
+    // An address that no machine has.
+    let serve = "signals serve --port can2udp:192.0.2.1:4858 --listen unix:./absent.sock";
+    let mut service = Gateway(scene.command(serve).stderr(Stdio::piped()).spawn().unwrap());
+    BufReader::new(service.0.stderr.take().unwrap()).read_line(&mut String::new()).unwrap();
+    scene.run("signals stats", "unix:./absent.sock --check");
 }
 
 fn run_ping(scene: &mut Scene) {

@@ -1,7 +1,8 @@
 //! `candor signals` with a file: what is served, and how that changes while it runs.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -130,6 +131,72 @@ fn buses_come_and_go_while_it_runs_and_mistakes_change_nothing() {
     assert!(stderr.contains("no signal is called `body/*`"), "{stderr}");
     scene.signal("-TERM");
     assert_eq!(scene.service.wait().unwrap().code(), Some(0));
+}
+
+/// What `GET` of a path is answered, over the Unix socket.
+fn get(scene: &Scene, path: &str) -> String {
+    let mut stream = UnixStream::connect(scene.folder.path().join("sock")).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_check_says_what_is_wrong() {
+    let scene = Scene::new(BODY);
+    scene.says("serving ");
+    let stats = |arguments: &[&str]| {
+        let output = candor(&[&["signals", "stats", &scene.socket()], arguments].concat());
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.code(), told)
+    };
+    let check = |arguments: &[&str]| stats(&[&["--check"], arguments].concat());
+    assert_eq!(check(&["--max-silence", "60s"]), (Some(0), "ok\n".to_owned()));
+    let (code, told) = check(&["--max-silence", "bdoy=2s"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("there is no bus `bdoy`; there are `body`"), "{told}");
+    let (code, told) = stats(&[]);
+    assert!(code == Some(0) && told.contains("\nbody (file:"), "{told}");
+    assert!(get(&scene, "/healthz?max_silence=60s").starts_with("HTTP/1.1 200 OK\r\n"));
+    assert!(get(&scene, "/healthz?max_silence=bdoy=2s").starts_with("HTTP/1.1 400 "));
+    let page = get(&scene, "/metrics");
+    assert!(page.contains("\ncandor_signals_up 1\n"), "{page}");
+    assert!(page.contains("\ncandor_signals_rejected 0\n"), "{page}");
+    // A mistake, and a recording that is over: nobody sends any more.
+    let over = "[bus.over]\nport = \"file:LOG\"\ndbc = \"car.dbc\"\n";
+    write(&scene.folder, &format!("{BODY}{over}"));
+    scene.says("changed: 2 signals");
+    write(&scene.folder, "[bus.body]\nprot = \"can0\"\n");
+    scene.says("the old buses stay in use: ");
+    let told = loop {
+        match check(&["--max-silence", "over=1s"]) {
+            (Some(1), told) if told.lines().count() == 3 => break told,
+            (Some(1), _) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    for (line, expected) in told.lines().zip([
+        "the file on disk is not in use: ",
+        "bus `over`: no more frames come",
+        "bus `over`: no frame for 1",
+    ]) {
+        assert!(line.starts_with(expected), "{told}");
+    }
+    let answer = get(&scene, "/healthz");
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("no more frames"), "{answer}");
+    let (code, told) = check(&["--json"]);
+    assert!(code == Some(1) && told.contains(r#""data":{"ok":false,"problems":2}"#), "{told}");
+    write(&scene.folder, BODY);
+    scene.says("changed: 1 signal");
+    assert_eq!(check(&[]), (Some(0), "ok\n".to_owned()));
+    // Nobody is there, and what is asked for is nowhere.
+    drop(scene);
+    let output = candor(&["signals", "stats", "unix:/absent.sock", "--check"]);
+    assert_eq!(output.status.code(), Some(2));
+    let output = candor(&["signals", "stats", "dbus:session"]);
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::clients::{self, Client, Room};
 use crate::listen::Listener;
 use crate::stream::Stream;
 
-pub use origin::{WebOrigin, check as check_origin};
+pub use origin::{Guard, WebOrigin, check as check_origin};
 pub use socket::Socket;
 
 /// Lines of the head of a request.

@@ -12,6 +12,8 @@
 //! | [`unix`], [`place`] | sockets that are files; where they are, and which programs run |
 //! | [`clients`] | how many clients there are, and which of them gives way to a new one |
 //! | [`http`] | HTTP/1.1 |
+//! | [`health`] | whether a program is well: `/healthz` |
+//! | [`exposition`] | metrics for Prometheus |
 //! | [`supervise`] | the loop of a program until its end; the service manager |
 //! | [`rehearsal`] | whether a change fits into the memory that a service may have |
 //! | [`lines`] | requests and answers that are lines |
@@ -20,6 +22,8 @@
 //! wait. What answers lines has a thread for all clients.
 
 pub mod clients;
+pub mod exposition;
+pub mod health;
 pub mod http;
 pub mod lines;
 pub mod listen;

@@ -1,10 +1,11 @@
 //! [`Gateway`]: the rules of a file, carried out by data planes, and changed while they run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use candor_engine::Table;
 use candor_engine::program::Program;
+use candor_engine::{Rule, Table};
 use candor_linux::clock;
 use candor_time::{Instant, Monotonic};
 
@@ -15,7 +16,8 @@ use crate::plan::{Planned, plan};
 #[cfg(feature = "daemon")]
 use crate::plane::name_of;
 use crate::plane::{Choice, Config, Kind, Plane, Replays, Report, Share, keys_of};
-use crate::snapshot::{RuleSnapshot, Snapshot};
+use crate::silence::Silences;
+use crate::snapshot::{PortSnapshot, RuleSnapshot, Snapshot};
 
 /// Rules that were read and checked.
 #[derive(Clone, Debug, Default)]
@@ -81,6 +83,7 @@ pub struct Gateway {
     started: Instant<Monotonic>,
     changes: u64,
     rejected: Option<String>,
+    silences: Silences,
 }
 
 impl Gateway {
@@ -99,6 +102,7 @@ impl Gateway {
             started: clock::now::<Monotonic>(),
             changes: 0,
             rejected: None,
+            silences: Silences::default(),
         };
         gateway.change(Compiled::new(&gateway.config, rules)?)?;
         gateway.changes = 0;
@@ -186,6 +190,35 @@ impl Gateway {
         for (_, plane) in &mut self.planes {
             plane.tick();
         }
+        self.silences.look(&self.seen(), clock::now());
+    }
+
+    /// How many frames its planes have seen of each bus, by its name.
+    fn seen(&self) -> BTreeMap<String, u64> {
+        let mut seen: BTreeMap<_, _> =
+            self.table.buses.iter().map(|bus| (bus.name.clone(), 0)).collect();
+        for (_, plane) in &self.planes {
+            plane.seen(&mut |bus, frames| {
+                if let Some(sum) = seen.get_mut(bus) {
+                    *sum += frames;
+                }
+            });
+        }
+        seen
+    }
+
+    /// For how long no frame has come from each port, if a rule takes frames of its bus.
+    fn note_silences(&self, ports: &mut [PortSnapshot]) {
+        let (seen, now) = (self.seen(), clock::now());
+        let from =
+            |rule: &Rule| self.table.buses.get(usize::from(rule.from.0)).map(|bus| &bus.name);
+        let sources: BTreeSet<_> = self.table.rules.iter().filter_map(from).collect();
+        for port in ports {
+            port.silent_ns = sources.contains(&port.bus).then(|| {
+                let frames = seen.get(&port.bus).copied().unwrap_or_default();
+                self.silences.of(&port.bus, frames, now).as_nanos()
+            });
+        }
     }
 
     /// What has gone wrong with ports since this was asked last, and what is right again: a line for
@@ -236,6 +269,7 @@ impl Gateway {
         for (_, plane) in &self.planes {
             plane.report(&mut report);
         }
+        self.note_silences(&mut report.ports);
         Snapshot {
             file: self.file.display().to_string(),
             pid: std::process::id(),

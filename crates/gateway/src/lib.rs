@@ -15,12 +15,15 @@
 //! | [`snapshot`] | what a gateway tells about itself: plain data |
 //! | [`control`] | the socket by which it is asked and changed |
 //! | [`metrics`] | the same for Prometheus |
+//! | [`health`] | whether it is well |
 //! | [`offline`] | rules applied to recorded frames |
 
 #[cfg(feature = "daemon")]
 pub mod control;
 mod error;
 mod gateway;
+#[cfg(feature = "daemon")]
+pub mod health;
 mod lock;
 #[cfg(feature = "daemon")]
 pub mod metrics;
@@ -30,6 +33,7 @@ pub mod plan;
 pub mod plane;
 #[cfg(feature = "daemon")]
 mod rules;
+mod silence;
 pub mod snapshot;
 #[cfg(feature = "daemon")]
 mod supervisor;

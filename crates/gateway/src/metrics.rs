@@ -1,22 +1,6 @@
-//! Statistics for Prometheus: `GET /metrics` over HTTP/1.1, text format 0.0.4.
+//! Statistics for Prometheus: `GET /metrics` over HTTP/1.1.
 //!
-//! | metric | labels | |
-//! |---|---|---|
-//! | `candor_up` | | 1 |
-//! | `candor_info` | `file`, `version` | 1 |
-//! | `candor_uptime_seconds` | | how long it has been running |
-//! | `candor_rules_generation` | | how often the rules were changed since |
-//! | `candor_rules_rejected` | | 1 if the rules on disk are not those in use |
-//! | `candor_messages_dropped_total` | | messages that standard error did not take |
-//! | `candor_port_up` | `bus`, `port` | 1 if it works |
-//! | `candor_port_…_total` | `bus`, `port` | see [`text()`] for all of them |
-//! | `candor_port_queue_frames` | `bus`, `port` | frames that wait in its egress queue now |
-//! | `candor_rule_copies_total` | `rule`, `from`, `to`, `outcome`, `cause` | copies `handled` (no cause) or `refused` for the cause |
-//! | `candor_rule_pending_copies` | `rule`, `from`, `to` | copies that wait for the destination |
-//! | `candor_rule_in_use` | `rule`, `from`, `to` | 0 if it was taken out |
-//! | `candor_latency_seconds` | `from`, `to`, `quantile` | from port to port: 0.5, 0.99, 0.999 since the start, with `_sum` and `_count` |
-//! | `candor_latency_max_seconds` | `from`, `to` | the longest |
-//! | `candor_latency_unusable_total` | `from`, `to` | frames whose time stamp could not be used |
+//! docs/metrics.md lists all metrics. Beside them, `GET /healthz` says whether the gateway is well ([`health`]).
 //!
 //! All counters are since the start of the process. A rule that was taken out keeps its counters, but
 //! the number of such series is bounded: of the rules that are not in use, one by one for each
@@ -24,7 +8,7 @@
 //! counted is added up in one series with `rule="(retired rules)"` and no buses, so that sums over all
 //! rules never fall. A bus that was taken out takes the latencies of its pairs with it.
 //!
-//! Only loopback addresses are served, unless [`Exposure::Public`] is asked for: there is no password. There, requests that a page of
+//! Only loopback addresses are served, unless [`Exposure::Public`] is asked for: there is no password. Requests that a page of
 //! somebody else's makes are refused ([`http::check_origin`]).
 //! Each request has a connection of its own, which ends with the answer. A connection has
 //! [`MAX_REQUEST`] bytes and [`PATIENCE`] for its request and as long for the answer. With
@@ -39,7 +23,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Mutex;
 
 use candor_daemon::clients::Room;
-use candor_daemon::http::{self, Limits};
+use candor_daemon::exposition;
+use candor_daemon::health;
+use candor_daemon::http::{self, Guard, Limits};
 pub use candor_daemon::listen::Exposure;
 use candor_daemon::listen::{self, Error as ListenError};
 use candor_time::Nanos;
@@ -50,6 +36,7 @@ use hyper::{Method, Request, Response, StatusCode};
 pub use text::text;
 
 use crate::Snapshot;
+use crate::health::problems;
 use crate::lock::lock;
 
 /// Connections at once.
@@ -158,31 +145,36 @@ fn answer<T>(
     exposure: Exposure,
     snapshot: impl FnOnce() -> Snapshot,
 ) -> Response<Full<Bytes>> {
-    // Whoever is reached from elsewhere has names that nobody here knows.
-    let checked = match exposure {
-        Exposure::Loopback => http::check_origin(request, &[]).map(drop),
-        Exposure::Public => Ok(()),
-    };
+    let is_local = exposure == Exposure::Loopback;
+    let guard = Guard { is_local, allowed: &[], pages: &["/metrics", health::PATH] };
     let (status, kind, body) = match (request.uri().path(), request.method()) {
-        _ if checked.is_err() => {
-            refused(StatusCode::FORBIDDEN, "pages and names of others are refused; use localhost\n")
+        _ if http::check_origin(request, guard).is_err() => {
+            let reason = "pages and names of others are refused; use localhost\n";
+            (StatusCode::FORBIDDEN, PLAIN, reason.to_owned())
         }
-        ("/metrics", &Method::GET | &Method::HEAD) => {
-            (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text(&snapshot()).into())
+        ("/metrics" | health::PATH, method) if !matches!(*method, Method::GET | Method::HEAD) => {
+            (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "use GET or HEAD\n".to_owned())
         }
-        ("/metrics", _) => refused(StatusCode::METHOD_NOT_ALLOWED, "use GET or HEAD\n"),
-        _ => refused(StatusCode::NOT_FOUND, "not found; the only path is /metrics\n"),
+        ("/metrics", _) => (StatusCode::OK, exposition::CONTENT_TYPE, text(&snapshot())),
+        (health::PATH, _) => {
+            let problems = |limits: &[_]| problems(&snapshot(), limits);
+            let (status, text) = health::answer(request.uri().query(), problems);
+            (status, PLAIN, text)
+        }
+        _ => {
+            let reason = "not found; there are /metrics and /healthz\n";
+            (StatusCode::NOT_FOUND, PLAIN, reason.to_owned())
+        }
     };
-    let mut answer = Response::new(Full::new(body));
+    let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if status == StatusCode::METHOD_NOT_ALLOWED {
         headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
     answer
 }
 
-fn refused(status: StatusCode, reason: &'static str) -> (StatusCode, &'static str, Bytes) {
-    (status, "text/plain; charset=utf-8", Bytes::from_static(reason.as_bytes()))
-}
+const PLAIN: &str = "text/plain; charset=utf-8";

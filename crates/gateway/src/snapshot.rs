@@ -53,6 +53,10 @@ pub struct PortSnapshot {
     pub trouble: Option<String>,
     /// Frames received.
     pub received: u64,
+    /// For how long no frame has come, in ns; since its bus is there if none ever came. It is looked once a second whether
+    /// some came, so it is at least so long, and at most a second longer. `None` if no rule takes frames of the bus.
+    #[serde(default)]
+    pub silent_ns: Option<u64>,
     /// Of these, frames that no rule took.
     pub unmatched: u64,
     /// Whether those are refused: the rules are a list of what is allowed.

@@ -98,6 +98,12 @@ fn the_page_is_served_again_and_again() {
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
     for (request, status) in [
         ("GET / HTTP/1.1\r\n\r\n", "404"),
+        ("GET /healthz HTTP/1.1\r\n\r\n", "200"),
+        ("HEAD /healthz HTTP/1.1\r\n\r\n", "200"),
+        ("GET /healthz?max_silence=2s HTTP/1.1\r\n\r\n", "200"),
+        ("GET /healthz?max_silence=body=2s HTTP/1.1\r\n\r\n", "400"),
+        ("GET /healthz?silence=2s HTTP/1.1\r\n\r\n", "400"),
+        ("POST /healthz HTTP/1.1\r\n\r\n", "405"),
         ("DELETE /metrics HTTP/1.1\r\n\r\n", "405"),
         ("garbage\r\n\r\n", "400"),
     ] {

@@ -67,6 +67,12 @@ impl Plane for Card {
         log(format!("heal {changed}"));
     }
 
+    fn seen(&self, add: &mut dyn FnMut(&str, u64)) {
+        for (_, from, _) in &self.rules {
+            add(from, 7);
+        }
+    }
+
     fn report(&self, report: &mut Report) {
         for key in &self.rules {
             report.rule(key, &OFFLOAD, true).handled += 7;

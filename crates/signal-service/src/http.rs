@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use candor_daemon::clients::{Client, Room};
-use candor_daemon::http::{self, Limits, Socket};
+use candor_daemon::exposition;
+use candor_daemon::health;
+use candor_daemon::http::{self, Guard, Limits, Socket};
 use candor_daemon::listen::Listener;
 use candor_events::afb;
 use candor_events::binary::Encoding;
@@ -18,6 +20,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tungstenite::handshake::derive_accept_key;
 
+use crate::stats::Stats;
 use crate::stream::{self, Content};
 use crate::verbs::Response as Made;
 use crate::{Patience, Shared, connection, verbs};
@@ -68,7 +71,11 @@ pub(crate) async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>) {
             let shared = Arc::clone(&shared);
             async move {
                 let checked = match is_open_to_pages {
-                    true => http::check_origin(&request, &shared.allow_origin),
+                    true => {
+                        let allowed = &shared.allow_origin;
+                        let guard = Guard { is_local: true, allowed, pages: &["/", health::PATH] };
+                        http::check_origin(&request, guard)
+                    }
                     false => Ok(None),
                 };
                 match checked {
@@ -110,6 +117,20 @@ async fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Clien
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
         return answer;
     }
+    match path {
+        "/metrics" => {
+            let metrics = verbs::stats(shared).await.metrics();
+            return with_type(StatusCode::OK, exposition::CONTENT_TYPE, whole(metrics));
+        }
+        health::PATH => {
+            // What subscribers do is no matter of its health.
+            let stats = Stats::without_subscribers(shared);
+            let query = request.uri().query();
+            let (status, answer) = health::answer(query, |limits| stats.problems(limits));
+            return with_type(status, PLAIN, whole(answer));
+        }
+        _ => {}
+    }
     let query = parts(request.uri().query().unwrap_or_default());
     if path == "/events" {
         let content = match request.method() {
@@ -130,7 +151,7 @@ async fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Clien
     }
     text(
         StatusCode::NOT_FOUND,
-        "there is nothing here; there are /, /values?name=GLOB, /events?name=GLOB and /api (WebSocket)",
+        "there is nothing here; there are /, /values?name=GLOB, /events?name=GLOB, /api (WebSocket), /metrics and /healthz",
     )
 }
 
@@ -161,31 +182,7 @@ fn line(values: &Value) -> Vec<u8> {
 
 /// The keys and values of a query.
 fn parts(query: &str) -> Vec<(String, String)> {
-    let parts = query.split('&').filter(|part| !part.is_empty());
-    parts
-        .map(|part| part.split_once('=').unwrap_or((part, "")))
-        .map(|(key, value)| (decoded(key), decoded(value)))
-        .collect()
-}
-
-/// The bytes of a query, with `%20` and `+` as what they stand for.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
-        let hex = behind.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        let coded = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(match (byte, coded) {
-            (b'%', Some(coded)) => {
-                rest = behind.get(2..).unwrap_or_default();
-                coded
-            }
-            (b'+', _) => b' ',
-            _ => byte,
-        });
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
 /// Turns a connection into a WebSocket.
@@ -246,8 +243,10 @@ fn sub_protocol(headers: &HeaderMap) -> Result<Option<(&'static str, Option<Enco
 }
 
 fn text(status: StatusCode, text: &str) -> Answer {
-    with_type(status, "text/plain; charset=utf-8", whole(format!("{text}\n")))
+    with_type(status, PLAIN, whole(format!("{text}\n")))
 }
+
+const PLAIN: &str = "text/plain; charset=utf-8";
 
 fn whole(contents: impl Into<Bytes>) -> Content {
     Content::Whole(Full::new(contents.into()))

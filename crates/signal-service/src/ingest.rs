@@ -59,6 +59,8 @@ pub(crate) struct Intake {
     notes: Mutex<Vec<String>>,
     /// Batches published.
     pub(crate) batches: AtomicU64,
+    /// When the last one was published, or since when the port is there, as monotonic ns.
+    heard_ns: AtomicU64,
 }
 
 /// What a port has counted.
@@ -86,6 +88,17 @@ impl Intake {
         }
     }
 
+    /// For how long no frame has come; since its port is there if none ever came.
+    pub(crate) fn silence(&self) -> Nanos {
+        let heard = Instant::ZERO + Nanos::from_nanos(self.heard_ns.load(Ordering::Relaxed));
+        clock::now::<Monotonic>() - heard
+    }
+
+    /// Notes that a frame has come.
+    fn note_frame(&self) {
+        self.heard_ns.store(clock::now::<Monotonic>().as_nanos(), Ordering::Relaxed);
+    }
+
     /// The bus, by its place in the hub.
     pub(crate) fn bus(&self) -> usize {
         self.bus.load(Ordering::Relaxed)
@@ -101,7 +114,9 @@ impl Intake {
         let earlier = other.counters.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         drop(counters.splice(0..0, earlier));
-        self.batches.fetch_add(other.batches.load(Ordering::Relaxed), Ordering::Relaxed);
+        if self.batches.fetch_add(other.batches.load(Ordering::Relaxed), Ordering::Relaxed) == 0 {
+            self.heard_ns.store(other.heard_ns.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
 
     /// Its frames are of this bus from now on.
@@ -211,6 +226,7 @@ pub(crate) fn open(source: &Source, estate: &Estate, waits: bool) -> Result<Open
     let (receiver, endpoint) = opened?;
     let bus = AtomicUsize::new(NO_BUS);
     let intake = Arc::new(Intake { port: address.to_string(), bus, ..Intake::default() });
+    intake.note_frame();
     intake.adopt(&*receiver, endpoint);
     Ok(Opened { address: address.clone(), pace: *pace, receiver, intake })
 }
@@ -380,7 +396,9 @@ impl Worker {
         }
         hub.ring();
         drop(hub);
-        self.opened.intake.batches.fetch_add(1, Ordering::Relaxed);
+        let intake = &self.opened.intake;
+        intake.batches.fetch_add(1, Ordering::Relaxed);
+        intake.note_frame();
     }
 
     /// The port works, or does not, and why.

@@ -15,6 +15,8 @@
 //! | `/api` | WebSocket: AGL's protocol [`x-afb-ws-json1`](candor_events::afb), or [CBOR or MessagePack](candor_events::binary) |
 //! | `/events` | Server-Sent Events; the query chooses |
 //! | `/values` | the newest values as JSON; `?name=GLOB`, `id`, `pgn` and `raw` choose |
+//! | `/metrics` | [statistics](stats::Stats) for Prometheus |
+//! | `/healthz` | [whether it is well](candor_daemon::health) |
 //!
 //! With the feature `dbus` it is served on [D-Bus](dbus), too.
 //!
@@ -37,6 +39,7 @@ mod ingest;
 mod local;
 mod place;
 mod session;
+pub mod stats;
 mod stream;
 mod turns;
 mod verbs;
@@ -176,6 +179,10 @@ struct Shared {
     intakes: Mutex<Vec<Arc<Intake>>>,
     /// How often buses were changed.
     changes: AtomicU64,
+    /// Why the file on disk is not in use, if it is not.
+    rejected: Mutex<Option<String>>,
+    /// The message buses.
+    links: Mutex<Vec<Arc<Link>>>,
     sessions: Sessions,
     turns: Turns,
     /// Where longer works are done, from when on there is one.
@@ -194,6 +201,8 @@ impl Shared {
             hub: Mutex::new(hub),
             intakes: Mutex::default(),
             changes: AtomicU64::new(0),
+            rejected: Mutex::default(),
+            links: Mutex::default(),
             sessions: Sessions::default(),
             turns: Turns::default(),
             reactor: OnceLock::new(),
@@ -212,6 +221,14 @@ impl Shared {
     fn intakes(&self) -> MutexGuard<'_, Vec<Arc<Intake>>> {
         self.intakes.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn rejected(&self) -> MutexGuard<'_, Option<String>> {
+        self.rejected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn links(&self) -> MutexGuard<'_, Vec<Arc<Link>>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The service at work. Dropping it ends it.
@@ -219,7 +236,6 @@ pub struct Service {
     shared: Arc<Shared>,
     places: Vec<Place>,
     sockets: Vec<SocketWatch>,
-    links: Vec<Arc<Link>>,
     coalesce: Nanos,
     /// By the name of the bus.
     ingests: Vec<(String, Ingest)>,
@@ -286,12 +302,11 @@ impl Service {
         shared.reactor.get_or_init(|| server.handle().clone());
         let links: Result<_, _> =
             dbus.into_iter().map(|address| dbus::start(&server, &shared, address)).collect();
-        let links = links?;
+        *shared.links() = links?;
         let mut service = Self {
             shared,
             places,
             sockets,
-            links,
             coalesce,
             ingests: Vec::new(),
             ended: Vec::new(),
@@ -445,6 +460,11 @@ impl Service {
         self.shared.hub().frames().0
     }
 
+    /// Notes why the file on disk is not in use, or that it is.
+    pub fn set_rejected(&self, why: Option<String>) {
+        *self.shared.rejected() = why;
+    }
+
     /// Subscribes in this process, to nothing yet.
     ///
     /// # Errors
@@ -465,7 +485,7 @@ impl Service {
         let of_ports = self.ingests.iter().filter_map(|(name, ingest)| {
             Some(format!("bus `{name}`: {}", ingest.intake.trouble()?))
         });
-        of_ports.chain(self.links.iter().filter_map(|link| link.trouble())).collect()
+        of_ports.chain(self.shared.links().iter().filter_map(|link| link.trouble())).collect()
     }
 
     /// What has gone wrong with ports and message buses since this was asked last, and what is right again; subscribers that
@@ -474,7 +494,7 @@ impl Service {
     pub fn news(&mut self) -> Vec<String> {
         let of_ports = self.ingests.iter_mut().flat_map(|(_, ingest)| ingest.news());
         let mut news: Vec<_> =
-            of_ports.chain(self.links.iter().filter_map(|link| link.news())).collect();
+            of_ports.chain(self.shared.links().iter().filter_map(|link| link.news())).collect();
         let (is_full, is_refusing) = {
             let hub = self.shared.hub();
             let displaced = (0..hub.buses().len()).any(|place| hub.displaced(place) > 0);

@@ -8,10 +8,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use candor_events::{Format, Hub, Pattern, Steps, Subscriber};
-use serde_json::{Value, json};
 
 use crate::Shared;
 use crate::framing::framing;
+use crate::stats::SubscriberStats;
 
 /// What a connection is subscribed to.
 #[derive(Default)]
@@ -84,26 +84,20 @@ impl Entry {
 
     /// What became of its events by now; also of those that it does not come to look at.
     /// `None` if there are topics that it has to look at first.
-    pub(crate) fn stats(&self, id: u64, hub: &Hub, steps: &mut Steps) -> Option<Value> {
+    pub(crate) fn stats(&self, id: u64, hub: &Hub, steps: &mut Steps) -> Option<SubscriberStats> {
         let mut subscriptions = self.subscriptions();
         if !subscriptions.all().all(|subscriber| subscriber.look(hub, steps)) {
             return None;
         }
-        let (mut topics, mut delivered, mut missed, mut waiting) = (0, 0, 0, 0);
+        let format = self.format.to_owned();
+        let mut stats = SubscriberStats { id, format, ..SubscriberStats::default() };
         for subscriber in subscriptions.all() {
-            missed += subscriber.missed(hub);
-            topics += subscriber.topics(hub);
-            delivered += subscriber.counts().delivered;
-            waiting += subscriber.waiting(hub);
+            stats.missed += subscriber.missed(hub);
+            stats.topics += subscriber.topics(hub) as u64;
+            stats.delivered += subscriber.counts().delivered;
+            stats.waiting += subscriber.waiting(hub);
         }
-        Some(json!({
-            "id": id,
-            "format": self.format,
-            "topics": topics,
-            "delivered": delivered,
-            "missed": missed,
-            "waiting": waiting,
-        }))
+        Some(stats)
     }
 }
 

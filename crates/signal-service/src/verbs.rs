@@ -1,24 +1,21 @@
 //! What clients of the WebSocket may call: the verbs of AGL's `low-can` and of redpesk's `canbus`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use candor_events::afb::{self, Api, Wanted, wanted};
 use candor_events::binary::{self, Encoding};
 use candor_events::{
     Format, Hub, Kind, Pattern, Selection, Steps, Subscribing, Topic, TopicId, Unsubscribing,
 };
-use candor_linux::clock;
 use candor_signals::{Database, Signal};
-use candor_time::Monotonic;
 use candor_wire::can::frame::{EFF_MASK, id_word};
 use candor_wire::can::{Frame, Id};
 use serde_json::{Map, Value, json};
 
 use crate::Shared;
 use crate::framing::{self, Framed};
-use crate::ingest::Totals;
 use crate::session::Session;
+use crate::stats::Stats;
 
 /// The most patterns that a connection may subscribe to.
 const MOST_PATTERNS: usize = 1_000;
@@ -212,7 +209,10 @@ async fn perform(
             };
             values(shared, &patterns).await
         }
-        "stats" => Ok(stats(shared).await),
+        "stats" => {
+            let stats = stats(shared).await;
+            Ok(Response::of(stats.buses.len() + stats.subscribers.len(), move || json!(stats)))
+        }
         // There is nothing to be authorised for.
         "auth" => Ok(Value::Null.into()),
         verb => Err(format!(
@@ -423,38 +423,11 @@ pub(crate) async fn values(shared: &Shared, patterns: &[Pattern]) -> Result<Resp
 }
 
 /// What the service has done so far.
-async fn stats(shared: &Shared) -> Response {
+pub(crate) async fn stats(shared: &Shared) -> Stats {
     let sessions = shared.sessions.subscribed();
     let mut subscribers = Vec::new();
     for (id, entry) in &sessions {
         subscribers.push(shared.in_slices(|hub, steps| entry.stats(*id, hub, steps)).await);
     }
-    let hub = shared.hub();
-    let intakes = shared.intakes();
-    let buses = intakes.iter().map(|intake| {
-        let Totals { frames, lost, malformed, foreign } = intake.totals();
-        json!({
-            "name": hub.buses().get(intake.bus()).map_or("", |bus| &bus.name),
-            "port": intake.port,
-            "frames": frames,
-            "lost": lost,
-            "malformed": malformed,
-            "foreign": foreign,
-            "unlisted": hub.unlisted(intake.bus()),
-            "displaced": hub.displaced(intake.bus()),
-            "batches": intake.batches.load(Ordering::Relaxed),
-            "trouble": intake.trouble(),
-        })
-    });
-    let buses: Vec<_> = buses.collect();
-    let uptime = clock::now::<Monotonic>() - shared.started;
-    let changes = shared.changes.load(Ordering::Relaxed);
-    Response::of(buses.len() + subscribers.len(), move || {
-        json!({
-            "buses": buses,
-            "changes": changes,
-            "subscribers": subscribers,
-            "uptime_ns": uptime.as_nanos(),
-        })
-    })
+    Stats { subscribers, ..Stats::without_subscribers(shared) }
 }

@@ -21,6 +21,7 @@ static OBJECTS: &[&[Entry]] = &[
     crate::ping::json::OBJECTS,
     crate::doctor::OBJECTS,
     crate::frame::OBJECTS,
+    crate::health::OBJECTS,
     crate::log::json::OBJECTS,
     crate::network::json::OBJECTS,
     crate::route::json::OBJECTS,

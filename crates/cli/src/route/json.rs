@@ -213,6 +213,9 @@ objects! {
         trouble = it.trouble;
         /// Frames received
         received = it.received;
+        /// For how long no frame has come, in ns: at least so long, and at most 1 s longer; since the bus is there if none
+        /// ever came; null if no rule takes frames of the bus
+        silent_ns = it.silent_ns;
         /// Frames received that no rule took
         unmatched = it.unmatched;
         /// Whether those are refused, because the rules are a list of what is allowed

@@ -15,12 +15,12 @@ use candor_port::Medium;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use super::stats::{causes, list};
+use super::stats::causes;
 use crate::Answer;
 use crate::color;
 use crate::embedded::unused_by_gateways;
 use crate::file_kind::FileKind;
-use crate::output::{Table, print_within, thousands};
+use crate::output::{Table, list, print_within, thousands};
 
 #[derive(Args)]
 pub(crate) struct RunArgs {

@@ -12,6 +12,7 @@ use candor_diagnostics::counted;
 use candor_gateway::Snapshot;
 use candor_gateway::control::rates::{PortRates, Rates, RuleRates};
 use candor_gateway::control::{Answer as Reply, Request};
+use candor_gateway::health::problems;
 use candor_gateway::snapshot::{PortSnapshot, RuleSnapshot};
 use candor_output::say;
 use candor_time::Nanos;
@@ -19,7 +20,8 @@ use clap::Args;
 
 use super::gateway::{connect, describe, other_file};
 use crate::Answer;
-use crate::output::{Table, duration, print, print_more, thousands};
+use crate::health::{self, HealthArgs};
+use crate::output::{Table, age, duration, list, print, print_more, thousands};
 
 #[derive(Args)]
 pub(crate) struct StatsArgs {
@@ -34,10 +36,14 @@ pub(crate) struct StatsArgs {
         value_name = "TIME",
         num_args = 0..=1,
         default_missing_value = "1s",
-        value_parser = read_interval
+        value_parser = read_interval,
+        conflicts_with = "check"
     )]
     watch: Option<Nanos>,
-    /// Print JSON Lines: objects of type "port", "rule" and "latency", then one of type "summary"
+    #[command(flatten)]
+    health: HealthArgs,
+    /// Print JSON Lines: objects of type "port", "rule" and "latency", then one of type "summary";
+    /// with --check objects of type "problem", then one of type "health"
     #[arg(long)]
     json: bool,
 }
@@ -62,6 +68,9 @@ pub(super) fn run(args: &StatsArgs) -> Answer {
     };
     let Some(interval) = args.watch else {
         return match client.request(&Request::Stats).map_err(describe)? {
+            Reply::Snapshot(snapshot) if args.health.check => {
+                health::report(problems(&snapshot, &args.health.max_silence), args.json)
+            }
             Reply::Snapshot(snapshot) => print(&render(&snapshot, None)?).map(|()| true),
             other => Err(client.unexpected(&other).to_string()),
         };
@@ -128,18 +137,6 @@ fn dropped(snapshot: &Snapshot) -> Option<String> {
     Some(format!("{messages} dropped: its standard error could not be written, or was not read"))
 }
 
-/// `3 d 4 h`, `1 h 2 min`, `2 min 3 s`, `3 s`
-pub(super) fn age(ns: u64) -> String {
-    let seconds = ns / 1_000_000_000;
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes, seconds % 60) {
-        (0, 0, 0, seconds) => format!("{seconds} s"),
-        (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
-        (days, hours, ..) => format!("{} d {hours} h", thousands(days)),
-    }
-}
-
 /// The bus and its port, which often have the same name.
 pub(super) fn port_title(port: &PortSnapshot) -> String {
     if port.bus == port.port { port.bus.clone() } else { format!("{} ({})", port.bus, port.port) }
@@ -176,11 +173,6 @@ pub(super) fn causes(rule: &RuleSnapshot) -> String {
 /// Losses first, then by number.
 pub(super) fn sort_causes(causes: &mut [(&str, u64)]) {
     causes.sort_by_key(|&(cause, count)| (ending(cause) != Ending::Lost, std::cmp::Reverse(count)));
-}
-
-pub(super) fn list(items: impl IntoIterator<Item = String>) -> String {
-    let items: Vec<_> = items.into_iter().collect();
-    if items.is_empty() { "-".to_owned() } else { items.join(", ") }
 }
 
 fn per_second(rate: f64) -> String {
@@ -262,20 +254,6 @@ fn latencies(snapshot: &Snapshot) -> String {
 mod tests {
     use super::*;
     use candor_gateway::snapshot::LatencySnapshot;
-
-    #[test]
-    fn ages_are_shown_for_people() {
-        for (seconds, shown) in [
-            (0, "0 s"),
-            (59, "59 s"),
-            (60, "1 min 0 s"),
-            (3_720, "1 h 2 min"),
-            (90_000, "1 d 1 h"),
-            (315_360_000, "3,650 d 0 h"),
-        ] {
-            assert_eq!(age(seconds * 1_000_000_000), shown);
-        }
-    }
 
     #[test]
     fn intervals_are_read() {

@@ -115,6 +115,7 @@ impl Followed {
     pub(super) fn loaded(&mut self, read: Result<Read, String>, service: &mut Service) -> String {
         match read.and_then(|read| self.change(read, service)) {
             Ok(()) => {
+                service.set_rejected(None);
                 self.changes += 1;
                 say!("changed: {}", summary(service));
                 let buses = counted(service.buses().count(), "bus");
@@ -122,6 +123,7 @@ impl Followed {
             }
             Err(reason) => {
                 say!("the old buses stay in use: {}", reason.trim_end());
+                service.set_rejected(Some(reason));
                 "the file has errors, the old buses stay in use".to_owned()
             }
         }

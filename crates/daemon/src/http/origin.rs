@@ -20,6 +20,8 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 const REFUSED: &str = "pages of other origins may not use this service; --allow-origin, or allow_origin in its file, \
                        names those that may";
+const EMBEDDED: &str = "this is not for other pages to embed or open; a page that may use the service asks by fetch, \
+                        EventSource or WebSocket";
 
 /// Where a page comes from: scheme, host and port (RFC 6454 section 4), such as `http://localhost:5173`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,28 +188,40 @@ fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     values.next().filter(|_| values.next().is_none())?.to_str().ok()
 }
 
-/// Whether a browser says that a page of another origin embeds or opens what is asked for. To open the page `/` in a window
+/// Whether a browser says that a page of another origin embeds or opens what is asked for. To open one of `pages` in a window
 /// is harmless, since the page that does cannot look into it.
-fn is_of_another_page<B>(request: &Request<B>) -> bool {
+fn is_of_another_page<B>(request: &Request<B>, pages: &[&str]) -> bool {
     let headers = request.headers();
     let is = |name, value| only(headers, name) == Some(value);
     // `none`: somebody has typed the address, or taken it from the bookmarks.
     let is_own = is(SEC_FETCH_SITE, "same-origin") || is(SEC_FETCH_SITE, "none");
     let opens_the_page = request.method() == Method::GET
-        && request.uri().path() == "/"
+        && pages.contains(&request.uri().path())
         && is(SEC_FETCH_MODE, "navigate")
         && is(SEC_FETCH_DEST, "document");
     headers.contains_key(SEC_FETCH_SITE) && !is_own && !opens_the_page
 }
 
-/// Refuses a request that a page of somebody else's makes. A page of one of the `allowed` origins may ask, and the answer needs
+/// Which requests are refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Guard<'a> {
+    /// Whether this machine alone is reached: then others' names for it are refused. Where other machines reach it, it has
+    /// names that nobody here knows.
+    pub is_local: bool,
+    /// The pages that may ask, beside its own.
+    pub allowed: &'a [WebOrigin],
+    /// The paths that a page of somebody else's may open in a window.
+    pub pages: &'a [&'a str],
+}
+
+/// Refuses a request that a page of somebody else's makes. A page of one of the allowed origins may ask, and the answer needs
 /// the header that is returned for a browser to give it to the page.
 ///
 /// # Errors
 /// Why it is refused, in one sentence with a remedy.
 pub fn check<B>(
     request: &Request<B>,
-    allowed: &[WebOrigin],
+    guard: Guard<'_>,
 ) -> Result<Option<(HeaderName, HeaderValue)>, &'static str> {
     let headers = request.headers();
     // RFC 9112 section 3.2.2: what the request line says takes precedence.
@@ -217,19 +231,19 @@ pub fn check<B>(
     if is_no_browser && !headers.contains_key(header::ORIGIN) {
         return Ok(None);
     }
-    let Some((host, port)) =
-        host.and_then(host_and_port).filter(|(host, _)| host.is_this_machine())
-    else {
+    let host = host.and_then(host_and_port);
+    let is_ours = |(host, _): &(Host, _)| !guard.is_local || host.is_this_machine();
+    let Some((host, port)) = host.filter(is_ours) else {
         return Err("the Host of the request is none of this machine; use http://localhost");
     };
     if !headers.contains_key(header::ORIGIN) {
-        return if is_of_another_page(request) { Err(REFUSED) } else { Ok(None) };
+        return if is_of_another_page(request, guard.pages) { Err(EMBEDDED) } else { Ok(None) };
     }
     let text = only(headers, header::ORIGIN).ok_or(REFUSED)?;
     let origin: WebOrigin = text.parse().map_err(|_| REFUSED)?;
     let scheme = Scheme::Http;
     let own = WebOrigin { scheme, host, port: port.unwrap_or(scheme.default_port()) };
-    match allowed.contains(&origin) {
+    match guard.allowed.contains(&origin) {
         _ if origin == own => Ok(None),
         true => {
             let value = HeaderValue::from_str(text).map_err(|_| REFUSED)?;
@@ -252,7 +266,8 @@ mod tests {
             request = request.header(header::ORIGIN, origin);
         }
         let allowed: Vec<_> = allowed.iter().map(|text| text.parse().unwrap()).collect();
-        check(&request.body(()).unwrap(), &allowed).map(|header| header.is_some())
+        let guard = Guard { is_local: true, allowed: &allowed, pages: &["/"] };
+        check(&request.body(()).unwrap(), guard).map(|header| header.is_some())
     }
 
     #[test]
@@ -320,7 +335,31 @@ mod tests {
         assert!(ask(&[], Some("http://localhost"), &[]).is_err(), "no host");
         assert!(ask(&["localhost", "localhost"], None, &[]).is_err(), "two");
         let request = Request::get("http://evil.com/").header(header::HOST, "localhost");
-        assert!(check(&request.body(()).unwrap(), &[]).is_err(), "the request line");
+        let guard = Guard { is_local: true, allowed: &[], pages: &[] };
+        assert!(check(&request.body(()).unwrap(), guard).is_err(), "the request line");
+        let request = Request::get("http://evil.com/").header(header::HOST, "localhost");
+        let guard = Guard { is_local: false, ..guard };
+        assert_eq!(
+            check(&request.body(()).unwrap(), guard),
+            Ok(None),
+            "any name may be this machine's"
+        );
+    }
+
+    #[test]
+    fn a_page_of_another_machine_is_refused_where_other_machines_are_served() {
+        for (name, value, expected) in [
+            (header::ORIGIN, "http://vehicle.example:9464", true),
+            (header::ORIGIN, "http://evil.com", false),
+            (header::ORIGIN, "null", false),
+            (SEC_FETCH_SITE, "cross-site", false),
+            (SEC_FETCH_SITE, "none", true),
+        ] {
+            let request = Request::get("/metrics").header(header::HOST, "vehicle.example:9464");
+            let request = request.header(&name, value).body(()).unwrap();
+            let guard = Guard { is_local: false, allowed: &[], pages: &["/metrics"] };
+            assert_eq!(check(&request, guard).is_ok(), expected, "{name}: {value}");
+        }
     }
 
     #[test]
@@ -372,7 +411,8 @@ mod tests {
                     }
                 }
                 let allowed = ["http://localhost:5173".parse().unwrap()];
-                check(&request.body(()).unwrap(), &allowed).is_ok()
+                let guard = Guard { is_local: true, allowed: &allowed, pages: &["/"] };
+                check(&request.body(()).unwrap(), guard).is_ok()
             };
         let (own, other, get) = ("http://127.0.0.1:1234", "http://evil.com", Method::GET);
         for (path, site, mode, dest, origin, expected) in [

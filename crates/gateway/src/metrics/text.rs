@@ -1,9 +1,9 @@
 //! A snapshot in the text format of Prometheus.
 
 use std::collections::HashMap;
-use std::fmt::{Display, Write};
 
 use candor_causes::ending;
+use candor_daemon::exposition::Page;
 
 use crate::Snapshot;
 use crate::snapshot::{LATENCY, LatencySnapshot, PortSnapshot, RuleSnapshot};
@@ -101,7 +101,7 @@ pub fn text(snapshot: &Snapshot) -> String {
     ports(&mut page, &snapshot.ports);
     rules(&mut page, &snapshot.rules);
     latencies(&mut page, &snapshot.latencies);
-    page.out
+    page.into_text()
 }
 
 fn process(page: &mut Page, snapshot: &Snapshot) {
@@ -126,6 +126,14 @@ fn ports(page: &mut Page, ports: &[PortSnapshot]) {
         page.head(&name, help);
         for port in ports {
             page.line(&name, &[("bus", &port.bus), ("port", &port.port)], value(port));
+        }
+    }
+    let name = "candor_port_silent_seconds";
+    let help = "Time without a frame, if a rule takes frames of the port: at least so long, and at most 1 s longer.";
+    page.head(name, help);
+    for port in ports {
+        if let Some(silent_ns) = port.silent_ns {
+            page.line(name, &[("bus", &port.bus), ("port", &port.port)], seconds(silent_ns));
         }
     }
 }
@@ -219,66 +227,11 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// A page of metrics as it is written. Writing to a string does not fail.
-#[derive(Default)]
-struct Page {
-    out: String,
-}
-
-impl Page {
-    /// The head of a counter, whose name ends in `_total`, or of a gauge.
-    fn head(&mut self, name: &str, help: &str) {
-        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
-        self.head_of(kind, name, help);
-    }
-
-    fn head_of(&mut self, kind: &str, name: &str, help: &str) {
-        let _ = writeln!(self.out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    /// A counter or a gauge without labels.
-    fn only(&mut self, name: &str, help: &str, value: impl Display) {
-        self.head(name, help);
-        self.line(name, &[], value);
-    }
-
-    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.out.push_str(name);
-        for (index, (label, value)) in labels.iter().enumerate() {
-            self.out.push(if index == 0 { '{' } else { ',' });
-            self.out.push_str(label);
-            self.out.push_str("=\"");
-            escape(&mut self.out, value);
-            self.out.push('"');
-        }
-        if !labels.is_empty() {
-            self.out.push('}');
-        }
-        let _ = writeln!(self.out, " {value}");
-    }
-}
-
-fn escape(out: &mut String, value: &str) {
-    for character in value.chars() {
-        match character {
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            '\n' => out.push_str("\\n"),
-            other => out.push(other),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use candor_daemon::exposition;
 
-    #[test]
-    fn labels_are_escaped() {
-        let mut page = Page::default();
-        page.line("m", &[("rule", "a \"b\" \\ c\nd ü {},="), ("to", "")], 1);
-        assert_eq!(page.out, "m{rule=\"a \\\"b\\\" \\\\ c\\nd ü {},=\",to=\"\"} 1\n");
-    }
+    use super::*;
 
     /// The same for everybody who compares pages.
     fn snapshot() -> Snapshot {
@@ -288,6 +241,7 @@ mod tests {
             received: 1_000,
             unmatched: 40,
             queued: 3,
+            silent_ns: Some(2_500_000_000),
             ..PortSnapshot::default()
         };
         let down = PortSnapshot {
@@ -347,6 +301,7 @@ mod tests {
             "candor_port_up{bus=\"body\",port=\"can1\"} 0",
             "candor_port_received_frames_total{bus=\"powertrain\",port=\"can0\"} 1000",
             "candor_port_queue_frames{bus=\"powertrain\",port=\"can0\"} 3",
+            "candor_port_silent_seconds{bus=\"powertrain\",port=\"can0\"} 2.5",
             "candor_rule_copies_total{rule=\"speed\",from=\"powertrain\",to=\"body\",outcome=\"handled\",cause=\"\"} 100",
             "candor_rule_copies_total{rule=\"speed\",from=\"powertrain\",to=\"body\",outcome=\"refused\",cause=\"rate\"} 7",
             "candor_rule_copies_total{rule=\"speed\",from=\"powertrain\",to=\"body\",outcome=\"lost\",cause=\"queue_full\"} 2",
@@ -370,5 +325,10 @@ mod tests {
         series.dedup();
         assert_eq!(series.len(), count, "a series twice");
         assert!(page.ends_with('\n'));
+    }
+    #[test]
+    fn the_manual_has_every_metric() {
+        let manual = include_str!("../../../../docs/metrics.md");
+        exposition::assert_listed(manual, "Metrics of a gateway", &text(&snapshot()));
     }
 }

@@ -177,6 +177,13 @@ impl Plane for Jobs {
         }
     }
 
+    /// Of frames that no rule takes, can-gw knows nothing.
+    fn seen(&self, add: &mut dyn FnMut(&str, u64)) {
+        for ((_, from, _), sums) in self.sums.iter() {
+            add(from, sums.handled + sums.dropped + sums.deleted);
+        }
+    }
+
     fn report(&self, report: &mut Report) {
         for (key, sums) in self.sums.iter() {
             let rule = report.rule(key, &KIND, self.in_use.contains(key));

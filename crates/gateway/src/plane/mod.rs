@@ -192,6 +192,9 @@ pub trait Plane: Send {
         Replays::None
     }
 
+    /// Tells `add` how many frames it has seen of each bus, by the name of the bus. Two numbers for one bus add up.
+    fn seen(&self, add: &mut dyn FnMut(&str, u64));
+
     /// Adds what it has done so far.
     fn report(&self, report: &mut Report);
 

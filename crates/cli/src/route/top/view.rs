@@ -17,9 +17,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
-use super::super::stats::{age, port_title, rejected, remarks, sort_causes};
+use super::super::stats::{port_title, rejected, remarks, sort_causes};
 use super::state::State;
-use crate::output::{duration, thousands};
+use crate::output::{age, duration, thousands};
 
 /// How wide the gauge of a queue is.
 const GAUGE: usize = 8;

@@ -194,19 +194,24 @@ impl Plane for Workers {
         if outputs.all(|output| output.is_empty()) { Replays::Done } else { Replays::Leaving }
     }
 
+    fn seen(&self, add: &mut dyn FnMut(&str, u64)) {
+        let buses = self.counted_buses();
+        for port in &self.ports {
+            let counted = buses.get(&port.id).copied().unwrap_or_default();
+            add(&port.bus.name, counted.received + port.live_bus.idle.load(Ordering::Relaxed));
+        }
+    }
+
     fn report(&self, report: &mut Report) {
         for (key, counted) in self.rule_sums.iter() {
             report.rule(key, &KIND, false).count(counted);
         }
-        let mut buses = self.bus_sums.clone();
         for generation in &self.generations {
             for (key, counted) in keys(&generation.program).zip(generation.counters.jobs()) {
                 report.rule(&key, &KIND, generation.is_current).count(&counted);
             }
-            for (&port, counted) in generation.ports.iter().zip(generation.counters.buses()) {
-                *buses.entry(port).or_default() += counted;
-            }
         }
+        let buses = self.counted_buses();
         let refuses_others = self.table.refuses_others;
         report.ports.extend(self.ports.iter().map(|port| port.snapshot(refuses_others, &buses)));
         let latencies = self.latencies.iter();
@@ -234,6 +239,17 @@ impl Workers {
             attempt: None,
             prepared: None,
         }
+    }
+
+    /// What was counted of each bus in all generations.
+    fn counted_buses(&self) -> BTreeMap<PortId, BusCounters> {
+        let mut buses = self.bus_sums.clone();
+        for generation in &self.generations {
+            for (&port, counted) in generation.ports.iter().zip(generation.counters.buses()) {
+                *buses.entry(port).or_default() += counted;
+            }
+        }
+        buses
     }
 
     /// Goes on with ports that have come.
