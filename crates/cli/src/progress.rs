@@ -12,6 +12,7 @@ use candor_diagnostics::counted;
 use candor_lab::experiment::Testbed;
 use candor_lab::run::{Ended, Progress};
 use candor_lab::{Error, Experiment};
+use candor_linux::signal::others_as_terminate;
 use candor_linux::{clock, unfinished};
 use candor_output::say;
 use candor_time::{Instant, Monotonic, Nanos};
@@ -37,6 +38,7 @@ pub(crate) fn catch_interrupt() {
             );
         });
     });
+    let _ = others_as_terminate();
 }
 
 pub(crate) fn is_interrupted() -> bool {

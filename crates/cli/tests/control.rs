@@ -50,6 +50,11 @@ impl Drop for Gateway {
 
 impl Gateway {
     fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// With one more bus, which gets the frames of the rule, too.
+    fn start_with(bus: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
         let (before, exit) = (bind(), bind());
@@ -59,10 +64,11 @@ impl Gateway {
         let [entry, other] = [bind(), bind()].map(|socket| port(&socket));
         let rules = format!(
             "[bus]\nbefore = \"cannelloni:udp://127.0.0.1:{}?listen={entry}&any_peer=true\"\n\
-             behind = \"cannelloni:udp://127.0.0.1:{}?listen={other}\"\n\n[[rule]]\n\
-             name = \"speed\"\nfrom = \"before\"\nto = \"behind\"\nmatch = [\"0x123\"]\n",
+             behind = \"cannelloni:udp://127.0.0.1:{}?listen={other}\"\n{bus}\n[[rule]]\n\
+             name = \"speed\"\nfrom = \"before\"\nto = [\"behind\"{}]\nmatch = [\"0x123\"]\n",
             port(&before),
             port(&exit),
+            if bus.is_empty() { "" } else { ", \"more\"" },
         );
         fs::write(folder.path().join("drive.rules.toml"), rules).unwrap();
         let mut child = candor(folder.path())
@@ -151,7 +157,7 @@ fn frames_are_counted_and_rules_changed() {
 
     // Wrong rules are reported with their places, and those before stay.
     let rules = fs::read_to_string(gateway.folder().join("drive.rules.toml")).unwrap();
-    let wrong = rules.replace("to = \"behind\"", "to = \"behnd\"");
+    let wrong = rules.replace("to = [\"behind\"]", "to = \"behnd\"");
     fs::write(gateway.folder().join("wrong.toml"), wrong).unwrap();
     let (stdout, stderr) = gateway.ask(&["load", "wrong.toml"], 1);
     assert!(stdout.contains("wrong.toml:8:6: error: unknown bus `behnd`\n"), "{stdout}");
@@ -249,6 +255,58 @@ fn a_check_says_what_is_wrong() {
     assert_eq!(told[1]["data"], serde_json::json!({"ok": false, "problems": 1}));
     gateway.ask(&["load"], 0);
     gateway.ask(&["stats", "--check"], 0);
+}
+
+/// Who may use the socket by its group must not read, by what is said of errors, what the gateway may read.
+#[test]
+fn a_group_loads_only_rules_from_the_folder_of_the_gateway() {
+    let mut gateway = Gateway::start();
+    gateway.child.kill().unwrap();
+    gateway.child.wait().unwrap();
+    let folder = gateway.folder().to_owned();
+    let rules = fs::read_to_string(folder.join("drive.rules.toml")).unwrap();
+    fs::create_dir(folder.join("candor")).unwrap();
+    for name in ["candor/drive.rules.toml", "candor/other.rules.toml", "outside.rules.toml"] {
+        fs::write(folder.join(name), &rules).unwrap();
+    }
+    gateway.child = candor(&folder)
+        .args(["run", "candor/drive.rules.toml", "--control", "./drive.sock", "--control-group"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    gateway.reported = BufReader::new(gateway.child.stderr.take().unwrap());
+    gateway.wait_for("control socket");
+    gateway.ask(&["load", "candor/other.rules.toml"], 0);
+    gateway.ask(&["load"], 0);
+    for name in ["outside.rules.toml", "candor/../outside.rules.toml", "/etc/hostname", "absent"] {
+        let (stdout, stderr) = gateway.ask(&["load", name], 2);
+        assert!(stdout.is_empty() && stderr.contains("there is no such rule file in "), "{stderr}");
+    }
+}
+
+/// As logrotate does it: it moves the file, and sends SIGHUP.
+#[test]
+fn a_recording_that_was_moved_is_begun_anew() {
+    let mut gateway = Gateway::start_with("more = \"file:out.log\"\n");
+    gateway.pass_a_frame();
+    gateway.stats(&[("speed", 1)]);
+    fs::rename(gateway.folder().join("out.log"), gateway.folder().join("out.log.1")).unwrap();
+    // It writes on as long as nobody says anything.
+    gateway.pass_a_frame();
+    let id = gateway.child.id().to_string();
+    assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
+    gateway.wait_for("changed: ");
+    gateway.pass_a_frame();
+    let reported = gateway.stats(&[("speed", 3)]);
+    let more = reported.iter().find(|line| line["data"]["bus"] == "more").unwrap();
+    assert_eq!((&more["data"]["transmitted"], &more["data"]["lost"]), (&3.into(), &0.into()));
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    assert_eq!(gateway.child.wait().unwrap().code(), Some(0));
+    let frames = |name: &str| {
+        let text = fs::read_to_string(gateway.folder().join(name)).unwrap();
+        text.lines().count()
+    };
+    assert_eq!((frames("out.log.1"), frames("out.log")), (2, 1));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::os::unix::process::ExitStatusExt;
@@ -383,4 +384,51 @@ fn a_command_that_gets_no_memory_says_so() {
         codes.push(check.status.code().unwrap());
     }
     assert!(codes.contains(&0) && codes.contains(&2), "{codes:?}");
+}
+
+/// Clients of the metrics that ask nothing hold all descriptors that there are.
+#[test]
+fn a_gateway_without_descriptors_tells_how_it_is() {
+    let scene = scene();
+    // A recording that begins again needs a descriptor, and says so.
+    let rules = RULES.replace("file:drive.log?loop=true&speed=max", "can2udp:127.0.0.1:0");
+    fs::write(scene.path().join("rules.toml"), rules).unwrap();
+    let limited = "ulimit -n 40; exec \"$0\" \"$@\"";
+    let mut gateway = Killed(
+        Command::new("sh")
+            .args(["-c", limited, env!("CARGO_BIN_EXE_candor"), "route", "run", "rules.toml"])
+            .args(["--control", "./there.sock", "--metrics", "127.0.0.1:0"])
+            .current_dir(scene.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let mut said = BufReader::new(gateway.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let address = said.find_map(|line| {
+        let rest = line.split_once("metrics at http://")?.1;
+        rest.strip_suffix("/metrics").map(str::to_owned)
+    });
+    let address = address.unwrap();
+    let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    for _ in 0..5 {
+        let stats = Command::new(env!("CARGO_BIN_EXE_candor"))
+            .args(["route", "stats", "--control", "./there.sock", "--check"])
+            .current_dir(scene.path())
+            .output()
+            .unwrap();
+        let told = String::from_utf8([stats.stdout, stats.stderr].concat()).unwrap();
+        assert_eq!((stats.status.code(), told.as_str()), (Some(0), "ok\n"));
+    }
+    drop(idle);
+}
+
+/// A process that ends with the test, however that ends.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }

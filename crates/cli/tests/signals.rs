@@ -270,7 +270,7 @@ fn with_options(folder: &tempfile::TempDir) -> (Child, BufReader<std::process::C
 
 #[test]
 fn several_signals_end_a_service_in_order() {
-    for signals in [&["-TERM", "-TERM", "-INT"][..], &["-HUP"]] {
+    for signals in [&["-TERM", "-TERM", "-INT"][..], &["-HUP"], &["-QUIT"], &["-XCPU", "-XCPU"]] {
         let folder = tempfile::tempdir().unwrap();
         let (mut service, mut stderr) = with_options(&folder);
         assert!(folder.path().join("sock").exists());

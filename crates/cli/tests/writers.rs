@@ -68,11 +68,12 @@ fn a_signal_leaves_no_file_and_ends_the_command() {
         &[CANDOR, "log", "merge", "-", "other.log", "out.log.gz"],
         &[CANDOR, "route", "apply", "rules.toml", "-", "out.asc"],
     ];
-    for (signal, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
+    let signals = [("-INT", 2), ("-TERM", 15), ("-HUP", 1), ("-QUIT", 3), ("-XCPU", 24)];
+    for (signal, number) in signals {
         for command in commands {
             let output = command.iter().find(|word| word.starts_with("out.")).unwrap();
             // Whoever runs this test may ignore signals, and so would the command.
-            let command = [&["env", "--default-signal=HUP,INT,TERM"], command].concat();
+            let command = [&["env", "--default-signal=HUP,INT,TERM,QUIT,XCPU"], command].concat();
             let (mut child, stdin) = start(folder.path(), &command, output);
             send(signal, &child);
             // A command that lives on ends here, and not as it should.

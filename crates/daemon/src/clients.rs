@@ -7,11 +7,12 @@
 //! something is done for all clients again and again, the new one is turned away.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use candor_linux::clock;
+use candor_linux::{clock, limits};
 use candor_time::{Monotonic, Nanos};
 use tokio::sync::Notify;
 
@@ -20,6 +21,9 @@ use crate::stream::Stream;
 
 /// How long to wait if the kernel has nothing left for one more client.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a descriptor is kept with, so that a client can be taken when there is no other one.
+const NOTHING: &str = "/dev/null";
 
 /// How long the event loop gets to look at what has come: its shortest time.
 const LOOK: Duration = Duration::from_millis(1);
@@ -121,7 +125,10 @@ enum Vacancy {
 }
 
 impl Register {
+    /// At most half of the descriptors that the process may have are for clients: it needs some itself.
     fn new(room: Room) -> Arc<Self> {
+        let most = limits::most_files().map_or(usize::MAX, |most| (most / 2).max(1));
+        let room = Room { clients: room.clients.min(most), ..room };
         let (open, left) = (Mutex::default(), Notify::new());
         Arc::new(Self { room, open, last: AtomicU64::new(0), left })
     }
@@ -180,6 +187,17 @@ impl Register {
         }
     }
 
+    /// Lets the client that is due first give way, whatever room there is. False if none is due.
+    fn make_way(&self, now: u64) -> bool {
+        let mut open = self.open();
+        let due = open.iter().map(|(&number, status)| (number, status.due(self.room)));
+        let Some((number, _)) = first_due(due).filter(|(_, due)| *due <= now) else { return false };
+        if let Some(status) = open.remove(&number) {
+            status.displaced.notify_one();
+        }
+        true
+    }
+
     fn was_full_long(&self, since: u64) -> bool {
         now().saturating_sub(since) >= 2 * self.room.gives_way.as_nanos()
     }
@@ -212,15 +230,25 @@ pub(crate) async fn take<F: Future<Output = ()> + Send + 'static>(
     let Ok(mut listener) = Taking::new(listener) else { return };
     let register = Register::new(room);
     let (mut full_since, mut looked) = (None, 0);
+    let mut spare = File::open(NOTHING).ok();
     loop {
         match listener.take().await {
             Ok(stream) if register.has_room(&mut full_since, &mut looked).await => {
                 tokio::spawn(serve(stream, register.enter()));
             }
             Ok(stream) => stream.dismiss(turned_away).await,
-            // It has gone away, too many files are open, or there is no memory: later perhaps.
-            Err(_) => tokio::time::sleep(PAUSE).await,
+            // The next client has the descriptor that was kept for that.
+            Err(error) if limits::are_too_many_files(&error) && spare.take().is_some() => continue,
+            Err(error) => {
+                // Those who ask nothing do not keep out who asks.
+                if limits::are_too_many_files(&error) {
+                    register.make_way(now());
+                }
+                // It has gone away, too many files are open, or there is no memory: later perhaps.
+                tokio::time::sleep(PAUSE).await;
+            }
         }
+        spare = spare.or_else(|| File::open(NOTHING).ok());
     }
 }
 

@@ -152,7 +152,7 @@ impl<'a> Supervision<'a> {
     fn signalled(&self) -> Result<Next, Error> {
         Ok(match self.signals.map(Signals::take).transpose()?.flatten() {
             Some(Signal::Hangup) => Next::Reload,
-            Some(Signal::Interrupt | Signal::Terminate) => Next::End,
+            Some(_) => Next::End,
             None => Next::Wait,
         })
     }

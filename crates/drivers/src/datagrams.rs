@@ -22,7 +22,7 @@ use std::sync::Arc;
 use candor_linux::clock;
 use candor_linux::poll::{self, Interest};
 use candor_linux::udp::{self, Datagram, Destination, Inbox};
-use candor_linux::{Errno, state};
+use candor_linux::{Errno, scoped, state};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::{Frame, Kind};
 
@@ -71,7 +71,8 @@ const ENOUGH: usize = 256;
 
 /// `place` cannot be used as `host:port`.
 fn no_place(name: &str, reason: String) -> Error {
-    Error::new(name, reason).with_remedy("write host:port, 192.0.2.1:port or [2001:db8::1]:port")
+    Error::new(name, reason)
+        .with_remedy("write host:port, 192.0.2.1:port, [2001:db8::1]:port or [fe80::1%eth0]:port")
 }
 
 /// Whether no port stands behind the host.
@@ -93,6 +94,10 @@ pub(super) fn literal(
     let whole = whole(place, default_port);
     if let Ok(address) = whole.parse() {
         return Ok(Some(address));
+    }
+    // Which interface that is may change.
+    if scoped(&whole).is_some() {
+        return Ok(None);
     }
     let is_host = |host: &str| {
         !host.is_empty() && !host.starts_with('[') && !host.contains(char::is_whitespace)

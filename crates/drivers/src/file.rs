@@ -25,7 +25,8 @@
 //! **Transmitted** frames are written with the time of the machine (`CLOCK_REALTIME`), in the format
 //! that the ending of the name stands for: see [`recorder`]. The file grows twice a second, when
 //! [`Transmitter::flush`](candor_port::Transmitter::flush) is called, and at the end. A file that is there
-//! already is left alone unless `replace=true` is given; then it is replaced by the first write.
+//! already is left alone unless `replace=true` is given; then it is replaced by the first write. Who [moves](was_moved) the file
+//! away lets the port write on; a port that is opened anew begins another one.
 //!
 //! No call waits for the file: threads open, read and write it. A pipe without a reader or writer, and a
 //! disk that does not answer, are the trouble of the port, and it works as soon as they do.
@@ -80,6 +81,13 @@ pub(crate) static DRIVER: Driver = Driver {
     names: |_| Vec::new(),
     open,
 };
+
+/// Whether no file that this process writes is at the path of a recording: somebody has moved or deleted it, as logrotate
+/// does, or no port writes it. False of what is no recording. A disk may take its time to tell.
+#[must_use]
+pub fn was_moved(address: &Address) -> bool {
+    address.driver() == DRIVER.name && !lock::is_written(Path::new(address.place()))
+}
 
 /// Frames that are handed over at once.
 const BATCH: usize = 256;

@@ -39,6 +39,7 @@ mod wait;
 use candor_port::{Address, Error, Estate, Medium, Port, Registry, Wanted};
 
 pub use absent::{absent, may_come};
+pub use file::was_moved;
 pub use names::addresses;
 pub use wait::{Turn, Wait};
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use candor_linux::clock;
+use candor_linux::{clock, scoped_address};
 use candor_time::{Instant, Monotonic, Nanos};
 
 /// How long somebody waits for an answer. Below a third of a usual watchdog (10 s).
@@ -138,8 +138,11 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
     std::thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(work).is_ok()
 }
 
-/// All addresses of a host.
+/// All addresses of a host. One that names its interface is looked up, too: the interface may come, and come anew.
 fn found(place: &str) -> Result<Vec<SocketAddr>, String> {
+    if let Some(address) = scoped_address(place) {
+        return address.map(|address| vec![address]).map_err(|error| error.to_string());
+    }
     place.to_socket_addrs().map(Iterator::collect).map_err(|error| error.to_string())
 }
 

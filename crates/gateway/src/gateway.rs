@@ -7,6 +7,7 @@ use std::sync::Arc;
 use candor_engine::program::Program;
 use candor_engine::{Rule, Table};
 use candor_linux::clock;
+use candor_port::Address;
 use candor_time::{Instant, Monotonic};
 
 use crate::Error;
@@ -39,6 +40,8 @@ pub struct Compiled {
     planned: Vec<Planned>,
     /// By plane of the configuration: its rules, by index, and their program.
     shares: Vec<(Vec<usize>, Option<Arc<Program>>)>,
+    /// The paths of recordings at which no port of this process writes.
+    moved: BTreeSet<String>,
 }
 
 impl Compiled {
@@ -48,6 +51,7 @@ impl Compiled {
     /// A rule cannot be carried out by the plane that shall do it.
     pub fn new(config: &Config, rules: Rules) -> Result<Self, Error> {
         let table = &rules.table;
+        let none = BTreeSet::new();
         let planned = plan(table, config.planes, config.choice).map_err(|refused| {
             let title = match config.choice {
                 Choice::Only(plane) => plane.title,
@@ -60,14 +64,17 @@ impl Compiled {
         let share = |kind: &&Kind| {
             let of_it = planned.iter().filter(|planned| planned.plane == *kind);
             let rules: Vec<usize> = of_it.map(|planned| planned.rule).collect();
-            let share = Share { table, rules: &rules, program: None };
+            let share = Share { table, rules: &rules, program: None, moved: &none };
             let program = kind.compiles.then(|| Arc::new(Program::new(&share.own_table())));
             (rules, program)
         };
         let shares = config.planes.iter().map(share).collect();
         let ports = table.buses.iter().filter_map(|bus| bus.port.parse().ok());
-        candor_drivers::look_up(&ports.collect::<Vec<_>>());
-        Ok(Self { rules, planned, shares })
+        let ports: Vec<Address> = ports.collect();
+        candor_drivers::look_up(&ports);
+        let moved = ports.iter().filter(|port| candor_drivers::was_moved(port));
+        let moved = moved.map(|port| port.place().to_owned()).collect();
+        Ok(Self { rules, planned, shares, moved })
     }
 }
 
@@ -148,7 +155,7 @@ impl Gateway {
     }
 
     fn change(&mut self, compiled: Compiled) -> Result<(), Error> {
-        let Compiled { rules: Rules { file, table, .. }, planned, shares } = compiled;
+        let Compiled { rules: Rules { file, table, .. }, planned, shares, moved } = compiled;
         let planes = self.config.planes;
         // First everything that may fail.
         for (index, (&kind, (rules, _))) in planes.iter().zip(&shares).rev().enumerate() {
@@ -163,7 +170,7 @@ impl Gateway {
             let Some((rules, program)) = share.and_then(|share| shares.get(share)) else {
                 continue;
             };
-            let share = Share { table: &table, rules, program: program.as_ref() };
+            let share = Share { table: &table, rules, program: program.as_ref(), moved: &moved };
             if let Err(error) = plane.prepare(&share) {
                 for (_, plane) in self.planes.iter_mut().take(index) {
                     plane.abandon();

@@ -131,7 +131,13 @@ pub fn run(
         is_stopped: AtomicBool::new(false),
     });
     let loaded = Mutex::new(None);
-    let operator = Operator { shared: Arc::clone(&shared), file: path.clone(), claim, loaded };
+    let operator = Operator {
+        shared: Arc::clone(&shared),
+        file: path.clone(),
+        is_confined: service.control_for_group,
+        claim,
+        loaded,
+    };
     let socket = listening.control.watch();
     let server = listening.serve(operator, observer)?;
     if service.locks_memory {

@@ -1,5 +1,6 @@
 //! Interfaces by their names, and what to do about one that is not there: one remedy for all that open interfaces.
 
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::path::Path;
 
 use rustix::net::netdevice;
@@ -25,7 +26,29 @@ pub fn interface_index(name: &str) -> Result<u32, Error> {
     index_for(name, Use::Packets)
 }
 
-/// The same of an interface for CAN. The remedy says how to get one.
+/// The address, the interface and the port of `[fe80::1%eth0]:4858` (RFC 6874 writes it so, but in a URI): an address that means
+/// something on one interface only, by the name of that. `None` if the text is none of these.
+#[must_use]
+pub fn scoped(text: &str) -> Option<(Ipv6Addr, &str, u16)> {
+    let (inner, port) = text.strip_prefix('[')?.rsplit_once("]:")?;
+    let (address, interface) = inner.split_once('%')?;
+    let is_name = !interface.is_empty() && !interface.contains(['%', '/', ']', ' ', '\0']);
+    Some((address.parse().ok()?, interface, port.parse().ok()?)).filter(|_| is_name)
+}
+
+/// The address with the index of the interface that it names, as `[fe80::1%eth0]:4858` does. `None` if the text is no such
+/// address.
+///
+/// # Errors
+/// There is no interface of that name now.
+pub fn scoped_address(text: &str) -> Option<Result<SocketAddr, Error>> {
+    let (address, interface, port) = scoped(text)?;
+    // The index itself may stand there, too.
+    let index = interface.parse().or_else(|_| interface_index(interface));
+    Some(index.map(|index| SocketAddrV6::new(address, port, 0, index).into()))
+}
+
+/// The index of an interface for CAN. The remedy says how to get one.
 ///
 /// # Errors
 /// There is none of that name.

@@ -75,5 +75,5 @@ pub mod wake;
 pub mod watch;
 
 pub use error::{Errno, Error};
-pub use interface::interface_index;
+pub use interface::{interface_index, scoped, scoped_address};
 pub use socket::Sent;

@@ -2,9 +2,10 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::io;
 
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{Error, unfinished};
 
@@ -27,6 +28,29 @@ pub fn memory_is_limited() -> bool {
         status.lines().any(|line| line.starts_with("VmLck:") && !line.ends_with(" 0 kB"))
     };
     getrlimit(Resource::As).current.is_some() || is_locked()
+}
+
+/// How many files the process may have open at once; `None` if that has no limit.
+#[must_use]
+pub fn most_files() -> Option<usize> {
+    getrlimit(Resource::Nofile).current.map(|most| usize::try_from(most).unwrap_or(usize::MAX))
+}
+
+/// Lets the process have as many files open as it may ask for (the hard limit, `ulimit -Hn`): for a service, whose clients
+/// are files. The usual limit of 1,024 is for programs that use `select(2)`.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn allow_most_files() -> Result<(), Error> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
+        .map_err(|errno| Error::new("raise", "the limit of open files", errno.into()))
+}
+
+/// Whether an error says that the process, or the machine, can have no more files open.
+#[must_use]
+pub fn are_too_many_files(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Resident memory of this process in bytes: at present, and at its most.

@@ -12,7 +12,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::errno::Errno as RawErrno;
-use nix::sys::signal::{SigSet, Signal as RawSignal};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal as RawSignal, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use crate::Error;
@@ -26,17 +26,24 @@ pub enum Signal {
     Interrupt,
     /// `SIGTERM`: end.
     Terminate,
+    /// `SIGQUIT`: Ctrl+\\, end. By default it would leave an image of the memory, and no word.
+    Quit,
+    /// `SIGXCPU`: the processor time that the process may have is over (`ulimit -t`), end.
+    TimeIsOver,
 }
 
 impl Signal {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Hangup, Self::Interrupt, Self::Terminate];
+    pub const ALL: [Self; 5] =
+        [Self::Hangup, Self::Interrupt, Self::Terminate, Self::Quit, Self::TimeIsOver];
 
     pub(crate) const fn raw(self) -> RawSignal {
         match self {
             Self::Hangup => RawSignal::SIGHUP,
             Self::Interrupt => RawSignal::SIGINT,
             Self::Terminate => RawSignal::SIGTERM,
+            Self::Quit => RawSignal::SIGQUIT,
+            Self::TimeIsOver => RawSignal::SIGXCPU,
         }
     }
 }
@@ -92,6 +99,26 @@ impl Signals {
             Signal::ALL.into_iter().find(is_it)
         }))
     }
+}
+
+/// From now on, [`Signal::Quit`] and [`Signal::TimeIsOver`] do what SIGTERM does: for a program that handles that one. Any
+/// thread may be running.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn others_as_terminate() -> Result<(), Error> {
+    extern "C" fn terminate(_: libc::c_int) {
+        // SAFETY: both functions may be called in a handler (`signal-safety(7)`).
+        unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+    }
+    let handler = SigHandler::Handler(terminate);
+    let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());
+    for signal in [Signal::Quit, Signal::TimeIsOver] {
+        // SAFETY: the handler does only what a handler may do.
+        unsafe { sigaction(signal.raw(), &action) }
+            .map_err(|errno| Error::new("handle", "signals", errno.into()))?;
+    }
+    Ok(())
 }
 
 impl AsFd for Signals {

@@ -66,7 +66,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// From now on, SIGHUP, SIGINT and SIGTERM remove the unfinished files of this process before they end it. One that is
+/// From now on, every [`Signal`] removes the unfinished files of this process before it ends it. One that is
 /// ignored stays so, as under `nohup`. Programs that are started have the default back (`execve(2)`).
 ///
 /// # Errors

@@ -83,7 +83,7 @@ enum Chance {
     None,
 }
 
-/// For how long nothing came from a client.
+/// For how long no whole message came from a client.
 #[derive(Debug)]
 struct Silence {
     limit: Nanos,
@@ -101,7 +101,7 @@ impl Silence {
         Self { limit, since: clock::now(), asked: None, has_looked: false }
     }
 
-    /// Something came.
+    /// A message came, or something was read that it was behind with.
     fn end(&mut self) {
         *self = Self::new(self.limit);
     }
@@ -190,6 +190,8 @@ struct Connection {
     encoding: Option<Encoding>,
     /// Something has come that the protocol has not read yet.
     has_input: bool,
+    /// A whole message has come since that was looked at last. Who sends a byte of one now and then is silent.
+    is_heard: bool,
     /// A closing frame was sent or received: what is there is written, and that is the end.
     is_closing: bool,
 }
@@ -212,6 +214,7 @@ pub(crate) async fn serve(
         reading: Reading::default(),
         encoding,
         has_input: true,
+        is_heard: false,
         is_closing: false,
     };
     connection.work(socket).await;
@@ -228,6 +231,9 @@ impl Connection {
         let mut is_behind = false;
         loop {
             self.take_messages().await;
+            if std::mem::take(&mut self.is_heard) {
+                silence.end();
+            }
             let mut next = Next::Later;
             if self.memory.output.is_empty() {
                 next = self.deliver();
@@ -241,10 +247,7 @@ impl Connection {
             tokio::select! {
                 count = from_client.read_buf(input), if !self.is_closing && !is_full => match count {
                     Ok(0) | Err(_) => return,
-                    Ok(_) => {
-                        self.has_input = true;
-                        silence.end();
-                    }
+                    Ok(_) => self.has_input = true,
                 },
                 count = poll_fn(|context| {
                     let outcome = Pin::new(&mut to_client).poll_write(context, &output[*written..]);
@@ -294,7 +297,9 @@ impl Connection {
     async fn take_messages(&mut self) {
         // Who does not read the answers gets no more of them.
         while self.has_input && !self.is_closing && self.memory.output.len() < MOST_BYTES {
-            match self.protocol.read(&mut self.memory) {
+            let read = self.protocol.read(&mut self.memory);
+            self.is_heard |= read.is_ok();
+            match read {
                 Ok(Message::Text(text)) if self.encoding.is_none() => {
                     self.take_text(&text).await;
                     // Others have their turn, too.

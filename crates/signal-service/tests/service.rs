@@ -990,6 +990,14 @@ fn who_is_gone_without_a_word_leaves_and_who_is_slow_stays() {
     idle.send(Message::text(call.replace("\"*\"", "9"))).unwrap();
     assert!(idle.read().unwrap().to_text().unwrap().starts_with("[3,\"1\""));
     gone.push(idle.into_inner());
+    // One sends a byte of a long message now and then, which never comes.
+    let mut idle = bench.socket();
+    idle.send(Message::text(call.replace("\"*\"", "9"))).unwrap();
+    assert!(idle.read().unwrap().to_text().unwrap().starts_with("[3,\"1\""));
+    let mut dribbling = idle.into_inner();
+    gone.push(dribbling.try_clone().unwrap());
+    // Text, whole, masked, of 60,000 bytes.
+    dribbling.write_all(&[0x81, 0xFE, 0xEA, 0x60, 0, 0, 0, 0]).unwrap();
     // Those that stay read little at once; one answers pings and has no events; nothing is to be read in a stream.
     let is_over = Arc::new(AtomicBool::new(false));
     // Its ping comes behind events; not far behind, as the buffers of such a socket are small.
@@ -1020,6 +1028,7 @@ fn who_is_gone_without_a_word_leaves_and_who_is_slow_stays() {
     let begin = clock::now::<Monotonic>();
     let subscribers = loop {
         bench.flood(5, 2_000);
+        let _ = dribbling.write(b"x");
         let stats = watcher.call("stats", &Value::Null).unwrap();
         let subscribers = stats["subscribers"].as_array().unwrap().len();
         // Long enough for who stays to be hung up on.

@@ -12,6 +12,7 @@ use candor_bus::named::NamedPort;
 use candor_bus::outlet::Stop;
 use candor_bus::words::View;
 use candor_diagnostics::Findings;
+use candor_linux::signal::others_as_terminate;
 use candor_linux::{clock, unfinished};
 use candor_output::{messages, say};
 use candor_port::{Medium, Wanted};
@@ -30,7 +31,7 @@ static STOP: Stop = Stop::new(false);
 /// How long to wait for frames before looking whether to end.
 const ATTENTION: Nanos = Nanos::from_millis(50);
 
-/// Makes the first Ctrl-C, SIGTERM or SIGHUP end the command in order; a second one ends the
+/// Makes the first Ctrl-C, SIGTERM, SIGHUP, SIGQUIT or SIGXCPU end the command in order; a second one ends the
 /// program. What was received cannot be received again: unfinished files stay then, and are named.
 pub(crate) fn catch_signals() -> &'static Stop {
     // Where no handler can be set, a signal simply ends the program.
@@ -49,6 +50,7 @@ pub(crate) fn catch_signals() -> &'static Stop {
             std::process::exit(130);
         }
     });
+    let _ = others_as_terminate();
     &STOP
 }
 

@@ -44,16 +44,20 @@ pub(crate) struct RunArgs {
     /// The path of the control socket [default: from the name of the rule file]
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Let the group of the control socket use it as well
+    /// Let the group of the control socket use it as well. Then `route load` reads only rule files in
+    /// the folder of FILE and below
     #[arg(long)]
     control_group: bool,
     /// Serve Prometheus metrics at this address, such as 127.0.0.1:9464
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = read_address)]
     metrics: Option<SocketAddr>,
     /// Allow a metrics address that other machines can reach
     #[arg(long, requires = "metrics")]
     metrics_public: bool,
-    /// Refuse frames that arrive again and again, as when gateways forward them in a loop
+    /// Refuse frames that tunnels bring again and again, as when gateways forward them in a loop: more
+    /// than 2,000 times the same frame in a second, more than 30,000 repeated frames, or more than
+    /// 30,000 frames of one identifier. A sender that really does so is refused, too. Without this
+    /// option, such frames are only counted and reported
     #[arg(long)]
     stop_loops: bool,
     /// Stop when all replayed recordings have ended and what they caused has left; one with loop=true
@@ -77,10 +81,21 @@ fn planes() -> impl TypedValueParser<Value = Choice> {
     })
 }
 
+/// An address with its port; `[fe80::1%eth0]:9464` names its interface.
+fn read_address(text: &str) -> Result<SocketAddr, String> {
+    match candor_linux::scoped_address(text) {
+        Some(address) => address.map_err(|error| error.to_string()),
+        None => {
+            text.parse().map_err(|_| "write an address and a port, such as 127.0.0.1:9464".into())
+        }
+    }
+}
+
 /// Runs a gateway. True when it ended as it was asked to; false stands for rules that have errors.
 pub(crate) fn run(args: &RunArgs) -> Answer {
     // Before any thread is started.
     let signals = candor_gateway::signals().map_err(|error| error.to_string())?;
+    let _ = candor_linux::limits::allow_most_files();
     messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
     let service = Service {
         gateway: Config {

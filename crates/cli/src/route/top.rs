@@ -56,6 +56,7 @@ pub(super) fn run(args: &TopArgs) -> Answer {
     let snapshots = follow(client, args.interval)?;
     // Where no handler can be set, a signal ends the program and the terminal stays as it is.
     let _ = ctrlc::set_handler(|| STOP.store(true, Ordering::Relaxed));
+    let _ = candor_linux::signal::others_as_terminate();
     let is_coloured = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut state = State { is_coloured, ..State::default() };
     // This also sees to it that the terminal is restored if something panics.

@@ -101,6 +101,8 @@ fn read_patience(text: &str) -> Result<Nanos, String> {
 pub(crate) fn run(args: &ServeArgs) -> Answer {
     // Before any thread is started.
     let signals = Signals::open(&Signal::ALL).map_err(|error| error.to_string())?;
+    // With the usual limit there is less room for clients.
+    let _ = candor_linux::limits::allow_most_files();
     // Who does not read what is said must not stop the service.
     messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
     match &args.file {

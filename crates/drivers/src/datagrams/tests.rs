@@ -9,13 +9,30 @@ fn places_are_understood() {
         ("127.0.0.1", "127.0.0.1:20000"),
         ("[::1]:1", "[::1]:1"),
         ("[::1]", "[::1]:20000"),
+        ("[fe80::1%lo]:5", "[fe80::1%1]:5"),
+        ("[fe80::1%lo]", "[fe80::1%1]:20000"),
+        ("[fe80::1%1]:5", "[fe80::1%1]:5"),
     ] {
         assert_eq!(resolve("p", place, 20_000), Ok(address.parse().unwrap()), "{place}");
     }
-    for place in ["", ":", "127.0.0.1:x", "127.0.0.1:70000", "::1", "[::1", "a b:1"] {
+    for place in [
+        "",
+        ":",
+        "127.0.0.1:x",
+        "127.0.0.1:70000",
+        "::1",
+        "[::1",
+        "a b:1",
+        "[fe80::1%]:5",
+        "[fe80%lo]:5",
+    ] {
         let error = resolve("p", place, 20_000).unwrap_err();
         assert!(error.to_string().contains("[2001:db8::1]:port"), "{place}: {error}");
     }
+    // An interface may come.
+    let error = resolve("p", "[fe80::1%absent0]:5", 20_000).unwrap_err();
+    assert!(error.is_passing() && error.to_string().contains("absent0"), "{error}");
+    assert_eq!(literal("p", "[fe80::1%absent0]:5", 20_000), Ok(None));
 }
 
 #[test]

@@ -72,6 +72,12 @@ impl Drop for Claim {
     }
 }
 
+/// Whether a port of this process writes the recording at this path. What is no file has no lock.
+pub(super) fn is_written(path: &Path) -> bool {
+    let metadata = path.metadata();
+    metadata.is_ok_and(|it| !it.is_file() || written().contains_key(&(it.dev(), it.ino())))
+}
+
 /// Takes the lock of a recording: two that write would each destroy what the other one wrote.
 pub(super) fn for_writing(file: &File) -> io::Result<()> {
     match file.try_lock() {

@@ -18,7 +18,7 @@ mod user;
 #[cfg(feature = "daemon")]
 pub(crate) use user::bad_ports;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -134,6 +134,8 @@ pub struct Share<'a> {
     pub rules: &'a [usize],
     /// The same compiled, for a plane that [compiles](Kind::compiles).
     pub program: Option<&'a Arc<Program>>,
+    /// The paths of recordings that were moved away from under the ports that write them: these are opened anew.
+    pub moved: &'a BTreeSet<String>,
 }
 
 impl Share<'_> {

@@ -106,7 +106,7 @@ impl Plane for Workers {
         let table = share.own_table();
         let program = share.program.map_or_else(|| Arc::new(Program::new(&table)), Arc::clone);
         let counters = Counters::new(&program);
-        let opened = self.open_lines(&table)?;
+        let opened = self.open_lines(&table, share.moved)?;
         self.prepared = Some(Prepared { table, program, counters, opened });
         Ok(())
     }
@@ -334,7 +334,11 @@ impl Workers {
 
     /// What becomes of each bus: a port that stays as it is is kept, whatever its bus is called now.
     /// Others are opened, with threads that wait for the word to begin.
-    fn open_lines(&mut self, table: &Table) -> Result<Vec<Source>, Error> {
+    fn open_lines(
+        &mut self,
+        table: &Table,
+        moved: &BTreeSet<String>,
+    ) -> Result<Vec<Source>, Error> {
         let mut needs = Vec::with_capacity(table.buses.len());
         for (index, bus) in (0_u16..).zip(&table.buses) {
             let named = port::named(bus).map_err(|(reason, remedy)| {
@@ -345,12 +349,15 @@ impl Workers {
         }
         let mut is_used = vec![false; self.ports.len()];
         let mut kept = vec![None; needs.len()];
+        let was_moved =
+            |port: &OpenPort| port.wanted.transmitter && moved.contains(port.named.address.place());
         // Under its own name first: two buses may be on one interface.
         for by_name in [true, false] {
             for (kept, (bus, named, wanted)) in kept.iter_mut().zip(&needs) {
                 let is_same = |(place, port): &(usize, &OpenPort)| {
                     port.named == *named
                         && port.wanted == *wanted
+                        && !was_moved(port)
                         && is_used.get(*place) == Some(&false)
                         && (!by_name || port.bus.name == bus.name)
                 };
@@ -522,7 +529,8 @@ mod tests {
             .map(|(from, to)| Rule::new(format!("from {from}"), BusIndex(from), BusIndex(to)));
         let (buses, rules) = (names.map(bus).into(), both.into());
         let table = Table { buses, rules, ..Table::default() };
-        let share = Share { table: &table, rules: &[0, 1], program: None };
+        let moved = BTreeSet::new();
+        let share = Share { table: &table, rules: &[0, 1], program: None, moved: &moved };
         workers.prepare(&share).unwrap_or_else(|error| panic!("{error}"));
         workers.commit();
         workers.ports.iter().map(|port| Arc::downgrade(&port.live_bus)).collect()
