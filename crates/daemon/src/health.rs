@@ -4,6 +4,7 @@
 //! often as wanted, each a [`MaxSilence`].
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -84,10 +85,17 @@ pub type Silence<'a> = (&'a str, Option<Nanos>);
 /// # Errors
 /// A limit for a bus that there is not, or that nobody receives from, in one sentence.
 pub fn too_silent(buses: &[Silence<'_>], limits: &[MaxSilence]) -> Result<Vec<Problem>, String> {
-    for name in limits.iter().filter_map(|limit| limit.bus.as_deref()) {
-        match buses.iter().find(|(bus, _)| *bus == name) {
-            Some((_, Some(_))) => {}
-            Some((_, None)) => {
+    // Of several limits for the same, the shortest one holds.
+    let mut shortest: BTreeMap<Option<&str>, Nanos> = BTreeMap::new();
+    for limit in limits {
+        let time = shortest.entry(limit.bus.as_deref()).or_insert(limit.time);
+        *time = limit.time.min(*time);
+    }
+    let known: BTreeMap<&str, Option<Nanos>> = buses.iter().copied().collect();
+    for name in shortest.keys().flatten() {
+        match known.get(name) {
+            Some(Some(_)) => {}
+            Some(None) => {
                 return Err(format!(
                     "no frames are received from bus `{name}`, so it has no silence"
                 ));
@@ -100,16 +108,12 @@ pub fn too_silent(buses: &[Silence<'_>], limits: &[MaxSilence]) -> Result<Vec<Pr
     }
     let mut problems = Vec::new();
     for &(bus, silence) in buses {
-        let own = || limits.iter().filter(|limit| limit.bus.as_deref() == Some(bus));
-        let of_all = limits.iter().filter(|limit| limit.bus.is_none() && own().next().is_none());
-        // Of several limits, the shortest one holds.
-        let Some(limit) = own().chain(of_all).map(|limit| limit.time).min() else { continue };
-        if let Some(silence) = silence.filter(|silence| *silence > limit) {
+        let limit = shortest.get(&Some(bus)).or_else(|| shortest.get(&None));
+        let Some((silence, limit)) = silence.zip(limit) else { continue };
+        if silence > *limit {
             let silence = Nanos::from_millis(silence.as_nanos() / 1_000_000);
-            problems.push(Problem::of_bus(
-                bus,
-                format!("no frame for {silence}, and at most {limit} is allowed"),
-            ));
+            let text = format!("no frame for {silence}, and at most {limit} is allowed");
+            problems.push(Problem::of_bus(bus, text));
         }
     }
     Ok(problems)

@@ -21,6 +21,8 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
 
 use crate::clients::{self, Client, Room};
 use crate::listen::Listener;
@@ -106,6 +108,8 @@ impl Refusal {
 }
 
 /// Serves a listener, for ever. The handler runs in the event loop. While it makes an answer, something is being done for the client.
+/// Handlers begin one by one: between two of them, whoever asks and however often at once, the event loop does everything else that
+/// there is.
 pub async fn serve<B, F>(
     listener: impl Into<Listener>,
     limits: Limits,
@@ -119,7 +123,10 @@ pub async fn serve<B, F>(
 {
     let handler = Arc::new(handler);
     let turned_away = Refusal::TooMany.answer().as_bytes();
-    let client = move |stream, client| converse(stream, client, limits, Arc::clone(&handler));
+    let turns = Turns::new();
+    let client = move |stream, client| {
+        converse(stream, client, limits, Arc::clone(&handler), Arc::clone(&turns))
+    };
     clients::take(listener.into(), limits.room, client, turned_away).await;
 }
 
@@ -153,10 +160,28 @@ where
         };
         let mut answer = Vec::new();
         let client = Client::only(limits.room);
-        let serve = converse(Stream::Unix(far), client, limits, Arc::new(handler));
+        let serve = converse(Stream::Unix(far), client, limits, Arc::new(handler), Turns::new());
         let ((), (), received) = tokio::join!(serve, send, reader.read_to_end(&mut answer));
         received.map(|_| answer)
     })
+}
+
+/// Who begins next.
+#[derive(Debug)]
+struct Turns(Semaphore);
+
+impl Turns {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(Semaphore::new(1)))
+    }
+
+    /// Waits until all who came before have begun, and the event loop has looked at everything once since.
+    async fn next(&self) {
+        // It is never closed.
+        let turn = self.0.acquire().await;
+        yield_now().await;
+        drop(turn);
+    }
 }
 
 /// Answers one client.
@@ -165,6 +190,7 @@ async fn converse<B, F>(
     client: Client,
     limits: Limits,
     handler: Arc<impl Fn(Request<Incoming>, Client) -> F + Send + Sync + 'static>,
+    turns: Arc<Turns>,
 ) where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
@@ -179,9 +205,13 @@ async fn converse<B, F>(
         let client = client.clone();
         service_fn(move |request| {
             client.busy();
-            let client = client.clone();
-            let answer = handler(request, client.clone());
-            async move { Ok::<_, Infallible>(answer.await.map(|body| Answer { body, client })) }
+            let (client, turns) = (client.clone(), Arc::clone(&turns));
+            let handler = Arc::clone(&handler);
+            async move {
+                turns.next().await;
+                let answer = handler(request, client.clone()).await;
+                Ok::<_, Infallible>(answer.map(|body| Answer { body, client }))
+            }
         })
     };
     let connection = http1::Builder::new()
@@ -241,5 +271,43 @@ impl<B: Body + Unpin> Body for Answer<B> {
 impl<B> Drop for Answer<B> {
     fn drop(&mut self) {
         self.client.answered();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn everybody_else_has_a_turn_between_two_handlers() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let order = runtime.block_on(async {
+            let (turns, order) = (Turns::new(), Arc::new(Mutex::new(String::new())));
+            let mut tasks = Vec::new();
+            for _ in 0..50 {
+                let (turns, order) = (Arc::clone(&turns), Arc::clone(&order));
+                tasks.push(tokio::spawn(async move {
+                    turns.next().await;
+                    order.lock().unwrap().push('h');
+                }));
+            }
+            let others = Arc::clone(&order);
+            let other = tokio::spawn(async move {
+                loop {
+                    others.lock().unwrap().push('o');
+                    yield_now().await;
+                }
+            });
+            for task in tasks {
+                task.await.unwrap();
+            }
+            other.abort();
+            order.lock().unwrap().clone()
+        });
+        assert_eq!(order.matches('h').count(), 50, "{order}");
+        // Who waits for the loop is woken in no certain order: two may follow each other, but not three.
+        assert!(!order.contains("hhh"), "{order}");
     }
 }

@@ -12,6 +12,7 @@
 //! | [`unix`], [`place`] | sockets that are files; where they are, and which programs run |
 //! | [`clients`] | how many clients there are, and which of them gives way to a new one |
 //! | [`http`] | HTTP/1.1 |
+//! | [`follow`] | when the file of a service is to be read anew |
 //! | [`health`] | whether a program is well: `/healthz` |
 //! | [`exposition`] | metrics for Prometheus |
 //! | [`supervise`] | the loop of a program until its end; the service manager |
@@ -23,6 +24,7 @@
 
 pub mod clients;
 pub mod exposition;
+pub mod follow;
 pub mod health;
 pub mod http;
 pub mod lines;
@@ -34,4 +36,4 @@ mod stream;
 pub mod supervise;
 pub mod unix;
 
-pub use reactor::{Reactor, both};
+pub use reactor::{Reactor, beside, both};

@@ -12,7 +12,7 @@ use candor_time::{Instant, Monotonic, Nanos};
 
 use crate::clients::{self, Client, Room};
 use crate::listen::Listener;
-use crate::reactor::beside;
+use crate::reactor::begin_beside;
 use crate::stream::Stream;
 
 /// How much clients may have.
@@ -234,7 +234,7 @@ impl<P: Protocol> Session<P> {
         question: impl FnOnce(&P) -> T + Send + 'static,
     ) -> Option<T> {
         let protocol = Arc::clone(&self.protocol);
-        if let Some(asked) = beside(move || question(&protocol)) {
+        if let Some(asked) = begin_beside(move || question(&protocol)) {
             return asked.await.ok();
         }
         let reason = "there is no thread or no memory for an answer; raise the limits of the process (`ulimit -v`, `-u`)";

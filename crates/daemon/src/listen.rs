@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use candor_linux::tcp;
 
-use crate::reactor::beside;
+use crate::reactor::begin_beside;
 use crate::stream::Stream;
 use crate::unix::{Bound, SocketFile, SocketWatch};
 
@@ -136,7 +136,7 @@ impl Taking {
                         let look =
                             move || file.lock().unwrap_or_else(PoisonError::into_inner).renew();
                         // Files may take their time. Without a thread it is for later.
-                        let Some(looking) = beside(look) else { continue };
+                        let Some(looking) = begin_beside(look) else { continue };
                         let made = looking.await?;
                         if let Some(made) = made {
                             *listener = in_loop(made)?;

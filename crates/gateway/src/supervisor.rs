@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use candor_daemon::follow::Follow;
 use candor_daemon::rehearsal::Rehearsal;
 use candor_daemon::supervise::{Load, Next, Supervised, Supervision};
 use candor_diagnostics::counted;
 use candor_linux::netlink::Monitor;
 use candor_linux::realtime;
 use candor_linux::signal::{Signal, Signals};
-use candor_linux::watch::Watch;
 use candor_time::Nanos;
 
 use self::claim::Claim;
@@ -107,8 +107,8 @@ pub fn run(
     let mut supervision = Supervision::new(Some(signals))?;
     let mut monitor = Monitor::open()?;
     let links = Links::new(&monitor.links()?);
-    let watch = watch(&path, &rules)?;
-    supervision.add(&watch, FILES)?;
+    let follow = follow(&path, &rules)?;
+    supervision.add(&follow, FILES)?;
     supervision.add(&monitor, LINKS)?;
     // What somebody else may have is taken before a port is opened.
     let listening = Listening::bind(service, &path)?;
@@ -148,7 +148,7 @@ pub fn run(
         path,
         monitor,
         links,
-        watch,
+        follow,
         socket,
         until_end: service.until_end,
         leaving_ticks: 0,
@@ -163,15 +163,14 @@ pub fn run(
     Ok(gateway.snapshot())
 }
 
-/// Watches a rule file and those that it was read with.
-fn watch(path: &Path, rules: &Rules) -> Result<Watch, Error> {
-    let mut watch = Watch::new()?;
-    watch.add(path)?;
+/// Follows a rule file and those that it was read with.
+fn follow(path: &Path, rules: &Rules) -> Result<Follow, Error> {
+    let mut follow = Follow::new(path)?;
     for file in &rules.included {
         // A file that cannot be watched is read again with the next change.
-        let _ = watch.add(&path.parent().unwrap_or(Path::new("")).join(file));
+        let _ = follow.also(&path.parent().unwrap_or(Path::new("")).join(file));
     }
-    Ok(watch)
+    Ok(follow)
 }
 
 /// The sockets of a service, bound.
@@ -204,19 +203,24 @@ impl Listening {
     }
 
     fn serve(self, operator: Operator, observer: &mut dyn Observer) -> Result<Server, Error> {
-        observer.tell(&format!("control socket {}", self.control.path().display()));
+        let control = format!("control socket {}", self.control.path().display());
         let shared = Arc::clone(&operator.shared);
-        let metrics = self.metrics.map(|listening| {
-            observer.tell(&format!("metrics at http://{}/metrics", listening.address()));
-            listening.serve(move || lock(&shared.gateway).snapshot())
-        });
+        let address = self.metrics.as_ref().map(metrics::Listening::address);
+        let metrics =
+            self.metrics.map(|listening| listening.serve(move || lock(&shared.gateway).snapshot()));
         let metrics = async {
             if let Some(metrics) = metrics {
                 metrics.await;
             }
         };
         let server = self.control.serve(Arc::new(operator), Limits::default(), metrics);
-        server.map_err(|error| Error::Other(format!("no thread can be started: {error}")))
+        let server =
+            server.map_err(|error| Error::Other(format!("no thread can be started: {error}")))?;
+        observer.tell(&control);
+        if let Some(address) = address {
+            observer.tell(&format!("metrics at http://{address}/metrics"));
+        }
+        Ok(server)
     }
 }
 
@@ -238,7 +242,7 @@ struct Supervisor<'a> {
     path: PathBuf,
     monitor: Monitor,
     links: Links,
-    watch: Watch,
+    follow: Follow,
     /// The file of the control socket.
     socket: SocketWatch,
     until_end: bool,
@@ -268,7 +272,7 @@ impl Supervised for Supervisor<'_> {
             links::follow(&self.shared, &mut self.monitor, &mut self.links, self.observer)?;
             return Ok(Next::Wait);
         }
-        Ok(if self.watch.changes()?.is_empty() { Next::Wait } else { Next::Reload })
+        Ok(self.follow.next()?)
     }
 
     fn tick(&mut self) -> Result<Next, Error> {
@@ -283,13 +287,10 @@ impl Supervised for Supervisor<'_> {
         if let Some(line) = self.socket.news() {
             self.observer.tell(&line);
         }
-        // A folder that went away and returned is noticed by looking.
-        let is_changed = !self.watch.changes()?.is_empty() && self.path.exists();
-        Ok(match is_changed {
-            _ if self.until_end && self.has_replayed(replays) => Next::End,
-            true => Next::Reload,
-            false => Next::Wait,
-        })
+        match self.until_end && self.has_replayed(replays) {
+            true => Ok(Next::End),
+            false => Ok(self.follow.next()?),
+        }
     }
 
     fn reload(&mut self) -> Load<Self::Loaded> {

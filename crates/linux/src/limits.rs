@@ -120,7 +120,8 @@ fn explain_exhaustion() -> Result<(), Error> {
             return;
         }
         unfinished::remove();
-        let words = b"candor: the process gets no more memory; raise its limit (`ulimit -v`), or give it less to do\n";
+        let words = b"candor: the process gets no more memory; raise its limit (`ulimit -v`), with --lock-memory \
+            also `ulimit -l`, or give it less to do\n";
         // SAFETY: both functions may be called in a handler (`signal-safety(7)`), and the bytes are there.
         unsafe {
             libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());

@@ -28,6 +28,8 @@ const BUFFER_LEN: usize = 4096;
 const WANTED: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::CREATE)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::DELETE)
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR);
@@ -126,7 +128,7 @@ impl Watch {
         Ok(inotify::add_watch(&self.inotify, folder, WANTED)?)
     }
 
-    /// The files that were saved, replaced, or led somewhere else since the last call; each once,
+    /// The files that were saved, replaced or removed, or led somewhere else since the last call; each once,
     /// in the order in which they were added. Does not wait.
     ///
     /// A file whose folder went away is reported each time until the folder is there again.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use candor_daemon::beside;
 use candor_daemon::clients::{Client, Room};
 use candor_daemon::exposition;
 use candor_daemon::health;
@@ -119,14 +120,20 @@ async fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Clien
     }
     match path {
         "/metrics" => {
-            let metrics = verbs::stats(shared).await.metrics();
-            return with_type(StatusCode::OK, exposition::CONTENT_TYPE, whole(metrics));
+            let stats = verbs::stats(shared).await;
+            let turn = shared.answer_turn().await;
+            let page = beside(move || (stats.metrics(), turn)).await;
+            return match page {
+                Some((page, _)) => with_type(StatusCode::OK, exposition::CONTENT_TYPE, whole(page)),
+                None => text(StatusCode::SERVICE_UNAVAILABLE, "there is no thread to answer"),
+            };
         }
         health::PATH => {
             // What subscribers do is no matter of its health.
-            let stats = Stats::without_subscribers(shared);
+            let stats = shared.in_turn(|| Stats::without_subscribers(shared)).await;
             let query = request.uri().query();
-            let (status, answer) = health::answer(query, |limits| stats.problems(limits));
+            let answer = || health::answer(query, |limits| stats.problems(limits));
+            let (status, answer) = shared.in_turn(answer).await;
             return with_type(status, PLAIN, whole(answer));
         }
         _ => {}

@@ -182,7 +182,9 @@ impl Drop for Session {
                 let mut all = all.map(|((_, it), leaving)| leaving.go_on(it, hub, steps));
                 all.all(|is_over| is_over).then_some(())
             };
-            shared.in_slices(go_on).await;
+            // Many may leave at once, and none of them is in a hurry.
+            shared.in_turns(go_on).await;
+            shared.in_turn(|| drop((subscribers, leaving))).await;
         };
         match self.shared.reactor.get() {
             Some(reactor) => drop(reactor.spawn(leave)),

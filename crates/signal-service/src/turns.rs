@@ -39,6 +39,14 @@ impl Shared {
         if let Some(outcome) = go_on(&mut self.hub(), &mut steps) {
             return outcome;
         }
+        self.in_turns(go_on).await
+    }
+
+    /// The same with a turn for the first slice, too.
+    pub(crate) async fn in_turns<T>(
+        &self,
+        mut go_on: impl FnMut(&mut Hub, &mut Steps) -> Option<T>,
+    ) -> T {
         loop {
             let slice = || go_on(&mut self.hub(), &mut Steps::new(SLICE));
             if let Some(outcome) = self.in_turn(slice).await {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use candor_daemon::beside;
 use candor_events::afb::{self, Api, Wanted, wanted};
 use candor_events::binary::{self, Encoding};
 use candor_events::{
@@ -55,9 +56,7 @@ impl Response {
         match outcome {
             Ok(Self::Plain(value)) => Some(encode(Ok(value))),
             Err(reason) => Some(encode(Err(reason))),
-            Ok(Self::Long(make)) => {
-                tokio::task::spawn_blocking(move || encode(Ok(make()))).await.ok()
-            }
+            Ok(Self::Long(make)) => beside(move || encode(Ok(make()))).await,
         }
     }
 }
@@ -429,5 +428,6 @@ pub(crate) async fn stats(shared: &Shared) -> Stats {
     for (id, entry) in &sessions {
         subscribers.push(shared.in_slices(|hub, steps| entry.stats(*id, hub, steps)).await);
     }
-    Stats { subscribers, ..Stats::without_subscribers(shared) }
+    let stats = shared.in_turn(|| Stats::without_subscribers(shared)).await;
+    Stats { subscribers, ..stats }
 }

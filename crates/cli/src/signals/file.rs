@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use candor_daemon::follow::Follow;
 use candor_daemon::rehearsal::Rehearsal;
 use candor_daemon::supervise::Load;
 use candor_diagnostics::{Findings, counted};
-use candor_linux::watch::Watch;
 use candor_output::say;
 use candor_rules::file::disk;
 use candor_signal_service::file::{Fixed, KIND, parse};
@@ -57,7 +57,7 @@ pub(super) fn signals(source: &Source) -> usize {
 pub(super) struct Followed {
     path: PathBuf,
     fixed: Fixed,
-    pub(super) watch: Watch,
+    pub(super) follow: Follow,
     watched: BTreeSet<PathBuf>,
     changes: u64,
 }
@@ -72,29 +72,20 @@ impl Followed {
         config: &Config,
         included: Vec<PathBuf>,
     ) -> Result<Self, String> {
-        let mut watch = Watch::new().map_err(|error| error.to_string())?;
-        watch.add(path).map_err(|error| error.to_string())?;
+        let follow = Follow::new(path).map_err(|error| error.to_string())?;
         let watched = BTreeSet::from([path.to_owned()]);
         let fixed = Fixed::from(config);
-        let mut followed = Self { path: path.to_owned(), fixed, watch, watched, changes: 0 };
+        let mut followed = Self { path: path.to_owned(), fixed, follow, watched, changes: 0 };
         followed.also_watch(included);
         Ok(followed)
     }
 
     fn also_watch(&mut self, files: Vec<PathBuf>) {
         for file in files {
-            if !self.watched.contains(&file) && self.watch.add(&file).is_ok() {
+            if !self.watched.contains(&file) && self.follow.also(&file).is_ok() {
                 self.watched.insert(file);
             }
         }
-    }
-
-    /// Whether a file was changed and is there.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub(super) fn is_changed(&mut self) -> Result<bool, candor_linux::Error> {
-        Ok(!self.watch.changes()?.is_empty() && self.path.exists())
     }
 
     /// How to read it anew. The hosts that its ports name are looked up, so that nobody waits for them afterwards.

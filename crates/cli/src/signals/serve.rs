@@ -121,7 +121,7 @@ fn serve_file(path: &Path, signals: &Signals) -> Answer {
     file::warn(&findings);
     let followed = Followed::new(path, &config, included)?;
     let mut supervision = Supervision::new(Some(signals)).map_err(|error| error.to_string())?;
-    supervision.add(&followed.watch, FILES).map_err(|error| error.to_string())?;
+    supervision.add(&followed.follow, FILES).map_err(|error| error.to_string())?;
     let names: Vec<_> = config.sources.iter().map(|source| source.name.clone()).collect();
     let buses = config.dbus.clone();
     let service = Service::start_with(config, Naming::Always).map_err(|error| error.to_string())?;
@@ -214,8 +214,7 @@ struct Serving {
 impl Serving {
     /// Whether the file is to be read again.
     fn look(&mut self) -> Result<Next, candor_linux::Error> {
-        let is_changed = self.followed.as_mut().map(Followed::is_changed).transpose()?;
-        Ok(if is_changed == Some(true) { Next::Reload } else { Next::Wait })
+        self.followed.as_mut().map_or(Ok(Next::Wait), |followed| followed.follow.next())
     }
 }
 
@@ -231,7 +230,6 @@ impl Supervised for Serving {
         for line in self.service.news() {
             say!("{line}");
         }
-        // A folder that went away and returned is noticed by looking.
         self.look()
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread;
 use std::time::Duration;
 
 use candor_linux::clock;
@@ -11,6 +12,7 @@ use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Frame;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::{ATTENTION, MOST_FRAMES, RETRY, Taken, Worker, receiver};
@@ -182,10 +184,13 @@ impl Task {
             return;
         }
         let address = self.worker.opened.address.clone();
-        // A name may have to be looked up.
-        let opened =
-            tokio::task::spawn_blocking(move || receiver(&address, &Estate::default())).await;
-        if let Ok(Ok((receiver, endpoint))) = opened {
+        // A name may have to be looked up, and answers to clients do not wait for that: it has a thread of its own.
+        let (done, opened) = oneshot::channel();
+        let open = move || drop(done.send(receiver(&address, &Estate::default())));
+        if thread::Builder::new().name("candor-port".to_owned()).spawn(open).is_err() {
+            return;
+        }
+        if let Ok(Ok((receiver, endpoint))) = opened.await {
             self.worker.adopt(receiver, endpoint);
         }
     }

@@ -326,6 +326,8 @@ impl Workers {
         let ports = self.ports.iter().map(|port| port.id).collect();
         self.generations.push(Generation { program, counters, ports, is_current: true });
         self.table = table;
+        // Not first with the next tick: rules may change many times until then.
+        self.fold();
         // What has arrived meanwhile waits in the sockets.
         for go in waiting {
             let _ = go.send(());
@@ -534,6 +536,16 @@ mod tests {
         workers.prepare(&share).unwrap_or_else(|error| panic!("{error}"));
         workers.commit();
         workers.ports.iter().map(|port| Arc::downgrade(&port.live_bus)).collect()
+    }
+
+    /// A program that changes the rules a thousand times in a second makes the gateway no larger.
+    #[test]
+    fn rules_that_were_replaced_are_added_up_at_once() {
+        let mut workers = Workers::new(Config::default());
+        for _ in 0..20 {
+            load(&mut workers, ["four", "five"]);
+            assert_eq!(workers.generations.len(), 1);
+        }
     }
 
     #[test]
