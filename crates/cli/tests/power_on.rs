@@ -98,10 +98,15 @@ fn a_gateway_is_ready_before_its_ports_and_takes_them_when_they_come() {
     fs::write(folder.path().join("car.rules.toml"), rules).unwrap();
     let manager = Manager::new(folder.path());
     let run = ["route", "run", "car.rules.toml", "--control", "./car.sock"];
-    let gateway = candor(folder.path(), &run).stderr(Stdio::null()).stdout(Stdio::null()).spawn();
+    let metrics = ["--metrics", "192.0.2.77:9464", "--metrics-public"];
+    let gateway = candor(folder.path(), &[&run[..], &metrics].concat())
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn();
     let mut gateway = Killed(gateway.unwrap());
     let ready = manager.hears("READY", |text| text.contains("READY=1"));
     assert!(names_what_is_missing(&ready) && ready.contains("bus `in`: cannot bind"), "{ready}");
+    assert!(ready.contains("metrics at 192.0.2.77:9464: no interface of this machine"), "{ready}");
     let stats = candor(folder.path(), &["route", "stats", "--control", "./car.sock"]).output();
     let stats = String::from_utf8(stats.unwrap().stdout).unwrap();
     assert!(stats.contains("cannot bind") && stats.contains("no-such-host.invalid"), "{stats}");

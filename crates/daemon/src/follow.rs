@@ -53,7 +53,7 @@ impl Follow {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn next(&mut self) -> Result<Next, Error> {
+    pub fn look(&mut self) -> Result<Next, Error> {
         let is_changed = !self.watch.changes()?.is_empty();
         if !is_changed && self.state == State::There {
             return Ok(Next::Wait);
@@ -89,25 +89,25 @@ mod tests {
         let path = folder.path().join("a.toml");
         fs::write(&path, "").unwrap();
         let mut follow = Follow::new(&path).unwrap();
-        assert_eq!(follow.next(), Ok(Next::Wait));
+        assert_eq!(follow.look(), Ok(Next::Wait));
         fs::write(&path, "x").unwrap();
-        assert_eq!(follow.next(), Ok(Next::Reload));
-        assert_eq!(follow.next(), Ok(Next::Wait));
+        assert_eq!(follow.look(), Ok(Next::Reload));
+        assert_eq!(follow.look(), Ok(Next::Wait));
         // Away for a moment.
         fs::rename(&path, folder.path().join("b.toml")).unwrap();
-        assert_eq!(follow.next(), Ok(Next::Wait));
+        assert_eq!(follow.look(), Ok(Next::Wait));
         fs::rename(folder.path().join("b.toml"), &path).unwrap();
-        assert_eq!(follow.next(), Ok(Next::Reload));
+        assert_eq!(follow.look(), Ok(Next::Reload));
         // For good: it is read once, and again when it is there.
         fs::remove_file(&path).unwrap();
         let start = clock::now::<Monotonic>();
-        while follow.next() == Ok(Next::Wait) {
+        while follow.look() == Ok(Next::Wait) {
             let _ = clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(10));
         }
         assert!(clock::now() - start >= PATIENCE);
         assert_eq!(follow.state, State::Told);
-        assert_eq!(follow.next(), Ok(Next::Wait));
+        assert_eq!(follow.look(), Ok(Next::Wait));
         fs::write(&path, "x").unwrap();
-        assert_eq!(follow.next(), Ok(Next::Reload));
+        assert_eq!(follow.look(), Ok(Next::Reload));
     }
 }

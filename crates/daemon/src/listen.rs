@@ -43,7 +43,7 @@ pub enum Error {
     Io(io::Error),
 }
 
-/// Takes an address; port 0 for any. Who connects waits until somebody serves.
+/// Takes an address; port 0 for any. Who connects waits until somebody serves. No interface need have the address yet.
 ///
 /// # Errors
 /// It is not to be reached by others but could be, or somebody has it.
@@ -51,7 +51,12 @@ pub fn tcp(address: SocketAddr, exposure: Exposure) -> Result<TcpListener, Error
     if exposure == Exposure::Loopback && !address.ip().to_canonical().is_loopback() {
         return Err(Error::NotLoopback);
     }
-    let listener = TcpListener::bind(address).map_err(Error::Io)?;
+    let listener = TcpListener::bind(address).or_else(|error| match error.kind() {
+        // The interface, or its address, may come later, as at power-on.
+        io::ErrorKind::AddrNotAvailable => tcp::listen_early(address),
+        _ => Err(error),
+    });
+    let listener = listener.map_err(Error::Io)?;
     // A burst that the queue has no room for is delayed by a second or more, but is not lost.
     let _ = tcp::set_backlog(&listener, WAITING);
     Ok(listener)

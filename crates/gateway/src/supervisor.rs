@@ -20,8 +20,8 @@ use candor_daemon::rehearsal::Rehearsal;
 use candor_daemon::supervise::{Load, Next, Supervised, Supervision};
 use candor_diagnostics::counted;
 use candor_linux::netlink::Monitor;
-use candor_linux::realtime;
 use candor_linux::signal::{Signal, Signals};
+use candor_linux::{realtime, udp};
 use candor_time::Nanos;
 
 use self::claim::Claim;
@@ -150,6 +150,7 @@ pub fn run(
         links,
         follow,
         socket,
+        metrics: service.metrics,
         until_end: service.until_end,
         leaving_ticks: 0,
         observer,
@@ -219,6 +220,9 @@ impl Listening {
         observer.tell(&control);
         if let Some(address) = address {
             observer.tell(&format!("metrics at http://{address}/metrics"));
+            if let Some(trouble) = not_here(address) {
+                observer.tell(&trouble);
+            }
         }
         Ok(server)
     }
@@ -245,6 +249,7 @@ struct Supervisor<'a> {
     follow: Follow,
     /// The file of the control socket.
     socket: SocketWatch,
+    metrics: Option<SocketAddr>,
     until_end: bool,
     /// For how long the recordings have been over while something still waits to leave.
     leaving_ticks: u32,
@@ -272,7 +277,7 @@ impl Supervised for Supervisor<'_> {
             links::follow(&self.shared, &mut self.monitor, &mut self.links, self.observer)?;
             return Ok(Next::Wait);
         }
-        Ok(self.follow.next()?)
+        Ok(self.follow.look()?)
     }
 
     fn tick(&mut self) -> Result<Next, Error> {
@@ -289,7 +294,7 @@ impl Supervised for Supervisor<'_> {
         }
         match self.until_end && self.has_replayed(replays) {
             true => Ok(Next::End),
-            false => Ok(self.follow.next()?),
+            false => Ok(self.follow.look()?),
         }
     }
 
@@ -315,12 +320,22 @@ impl Supervised for Supervisor<'_> {
     }
 
     fn troubles(&self) -> Vec<String> {
-        lock(&self.shared.gateway).troubles()
+        let mut troubles = lock(&self.shared.gateway).troubles();
+        troubles.extend(self.metrics.and_then(not_here));
+        troubles
     }
 
     fn is_over(&self) -> bool {
         self.shared.is_ending.load(Ordering::Relaxed)
     }
+}
+
+/// That nobody reaches the metrics at this address, if no interface has it now.
+fn not_here(metrics: SocketAddr) -> Option<String> {
+    let is_any = metrics.ip().is_unspecified();
+    let is_away = !is_any && udp::is_local(metrics) == Ok(false);
+    is_away
+        .then(|| format!("metrics at {metrics}: no interface of this machine has this address now"))
 }
 
 /// Whether the priority and CPUs that workers shall have can be had.

@@ -30,6 +30,24 @@ pub fn connect(address: SocketAddr) -> Result<TcpStream, Error> {
     }
 }
 
+/// Takes an address that no interface of this machine has yet (`IP_FREEBIND`, `IPV6_FREEBIND`): who connects is taken as soon as
+/// one has it.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn listen_early(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let domain = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let fd = rustix::net::socket_with(domain, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&fd, true)?;
+    match address {
+        SocketAddr::V4(_) => sockopt::set_ip_freebind(&fd, true)?,
+        SocketAddr::V6(_) => sockopt::set_ipv6_freebind(&fd, true)?,
+    }
+    rustix::net::bind(&fd, &address)?;
+    rustix::net::listen(&fd, 128)?;
+    Ok(TcpListener::from(fd))
+}
+
 /// Sends as many of the bytes as there is room for; does not wait. `None` if there is none.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 //! A batch takes one system call and no allocation. What the kernel dropped because the buffer was
 //! full is reported with the next datagram that was not.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -377,6 +378,16 @@ pub enum Via {
     Address(Ipv4Addr),
 }
 
+impl fmt::Display for Via {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Routes => f.write_str("the interface that the routes say"),
+            Self::Interface(index) => write!(f, "interface number {index}"),
+            Self::Address(address) => write!(f, "the interface with the address {address}"),
+        }
+    }
+}
+
 /// Receives what is sent to a group.
 ///
 /// # Errors
@@ -415,7 +426,7 @@ pub fn set_multicast(socket: &UdpSocket, group: IpAddr, via: Via, hops: u8) -> R
             .and_then(|()| sockopt::set_ipv6_multicast_loop(socket, true)),
     };
     outcome.map_err(|errno| {
-        Error::new("send multicast through", format!("{via:?}"), errno.into())
+        Error::new("send multicast through", via.to_string(), errno.into())
             .remedy_if(libc::EADDRNOTAVAIL, "list the addresses of this machine with `ip address`")
             .remedy_if(libc::ENODEV, "list the interfaces with `ip link`")
     })

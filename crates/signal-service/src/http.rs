@@ -74,7 +74,8 @@ pub(crate) async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>) {
                 let checked = match is_open_to_pages {
                     true => {
                         let allowed = &shared.allow_origin;
-                        let guard = Guard { is_local: true, allowed, pages: &["/", health::PATH] };
+                        let pages = &["/", "/metrics", health::PATH];
+                        let guard = Guard { is_local: true, allowed, pages };
                         http::check_origin(&request, guard)
                     }
                     false => Ok(None),

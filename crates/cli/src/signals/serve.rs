@@ -214,7 +214,7 @@ struct Serving {
 impl Serving {
     /// Whether the file is to be read again.
     fn look(&mut self) -> Result<Next, candor_linux::Error> {
-        self.followed.as_mut().map_or(Ok(Next::Wait), |followed| followed.follow.next())
+        self.followed.as_mut().map_or(Ok(Next::Wait), |followed| followed.follow.look())
     }
 }
 

@@ -158,7 +158,8 @@ impl OpenPort {
             (true, 0) => news.push(format!("bus `{name}`: no more frames run in a loop")),
             _ => {}
         }
-        if self.interface().is_some() {
+        // Of interfaces that were there others tell.
+        if self.interface().is_some() && !self.is_absent {
             return;
         }
         let displaced = self.live_bus.counts().displaced;
