@@ -237,6 +237,12 @@ impl Subscriber {
         !self.patterns.is_empty()
     }
 
+    /// How many topics it keeps something of: those that it is subscribed to, and some that are gone.
+    #[must_use]
+    pub const fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// How many topics it is subscribed to.
     #[must_use]
     pub fn topics(&self, hub: &Hub) -> usize {

@@ -172,6 +172,9 @@ impl std::error::Error for Error {}
 /// look-up of a name, is waited for by the next change.
 const CLOSING: Duration = Duration::from_secs(1);
 
+/// The most topics that all clients together may subscribe to. Each takes some 40 bytes of a client, so it is 600 MB.
+const MOST_TOPICS: usize = 16 << 20;
+
 /// What threads and connections share.
 struct Shared {
     hub: Mutex<Hub>,
@@ -190,6 +193,8 @@ struct Shared {
     /// The pages that may ask, beside its own.
     allow_origin: Vec<WebOrigin>,
     patience: Patience,
+    /// To how many topics all clients together may subscribe.
+    most_topics: usize,
     /// Whether everything is to end.
     stop: watch::Sender<bool>,
     started: Instant<Monotonic>,
@@ -208,6 +213,7 @@ impl Shared {
             reactor: OnceLock::new(),
             allow_origin: Vec::new(),
             patience: Patience::default(),
+            most_topics: MOST_TOPICS,
             stop: watch::Sender::new(false),
             started: clock::now(),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -65,6 +65,8 @@ pub(crate) struct Entry {
     /// Locked after the hub, and not without it but to wait.
     subscriptions: Mutex<Subscriptions>,
     is_subscribed: AtomicBool,
+    /// Topics that it is subscribed to, as of its last change: what its memory depends on.
+    topics: AtomicUsize,
     waiting: AtomicU64,
     /// [`Hub::written`] when nothing waited last.
     reached: AtomicU64,
@@ -110,6 +112,7 @@ impl Session {
             format,
             subscriptions: Mutex::default(),
             is_subscribed: AtomicBool::new(false),
+            topics: AtomicUsize::new(0),
             waiting: AtomicU64::new(0),
             reached: AtomicU64::new(0),
         });
@@ -140,6 +143,8 @@ impl Session {
             self.entry.reached.store(hub.written(), Ordering::Relaxed);
         }
         self.entry.is_subscribed.store(is_subscribed, Ordering::Relaxed);
+        let topics = subscriptions.subscribers.iter().map(|(_, it)| it.slots()).sum();
+        self.entry.topics.store(topics, Ordering::Relaxed);
     }
 
     /// Notes how far its subscribers have come by now.
@@ -223,6 +228,11 @@ impl Sessions {
 
     pub(crate) fn open(&self) -> Open<'_> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To how many topics all of them are subscribed.
+    pub(crate) fn topics(&self) -> usize {
+        self.open().values().map(|entry| entry.topics.load(Ordering::Relaxed)).sum()
     }
 
     /// Those that are subscribed to something.

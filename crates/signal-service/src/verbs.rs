@@ -240,7 +240,15 @@ pub(crate) async fn subscribe(
             "a connection may subscribe to {MOST_PATTERNS} patterns; use globs, or another one"
         ));
     }
-    let mut subscribing = Subscribing::new(look_up(shared, selection).await?, filter, is_latest);
+    let selection = look_up(shared, selection).await?;
+    let topics = shared.sessions.topics().saturating_add(selection.len());
+    let most = shared.most_topics;
+    if topics > most {
+        return Err(format!(
+            "all clients together may subscribe to {most} topics, and this would make it {topics}; name fewer"
+        ));
+    }
+    let mut subscribing = Subscribing::new(selection, filter, is_latest);
     let go_on = |hub: &mut Hub, steps: &mut Steps| {
         let mut subscriptions = session.subscriptions();
         let subscriber = subscriptions.of(format, hub);
@@ -430,4 +438,34 @@ pub(crate) async fn stats(shared: &Shared) -> Stats {
     }
     let stats = shared.in_turn(|| Stats::without_subscribers(shared)).await;
     Stats { subscribers, ..stats }
+}
+
+#[cfg(test)]
+mod tests {
+    use candor_events::Bus;
+
+    use super::*;
+
+    #[test]
+    fn the_topics_of_all_clients_are_bounded() {
+        let mut hub = Hub::new(vec![Bus { name: "car".into(), database: None }]);
+        for id in ["123#", "124#", "125#"] {
+            hub.publish(0, 0, &id.parse().unwrap());
+        }
+        let shared = Shared { most_topics: 5, ..Shared::new(hub) };
+        let shared = Arc::new(shared);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let subscribe = |session: &Session| {
+            let wanted = wanted(&json!({ "id": "*" })).unwrap();
+            runtime.block_on(subscribe(session, Format::Plain, wanted)).map(drop)
+        };
+        let first = Session::enter(&shared, "plain");
+        assert_eq!(subscribe(&first), Ok(()));
+        let second = Session::enter(&shared, "plain");
+        let refused = subscribe(&second).unwrap_err();
+        assert!(refused.contains("5 topics, and this would make it 6"), "{refused}");
+        // The place of who leaves is free.
+        drop(first);
+        assert_eq!(subscribe(&second), Ok(()));
+    }
 }
