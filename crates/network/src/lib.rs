@@ -9,6 +9,7 @@
 //!  DBC, rule files -+                        +--> checks of a gateway's rules
 //! ```
 
+pub mod bound;
 #[cfg(feature = "file")]
 pub mod file;
 pub mod flow;
