@@ -367,6 +367,43 @@ fn what_cannot_be_converted_is_named_and_leaves_the_file_alone() {
     assert_eq!(fs::read_to_string(&script).unwrap(), "before");
 }
 
+/// What needs a shell is no TOML, and the way out that is named gives the rules.
+#[test]
+fn scripts_that_need_a_shell_name_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script");
+    let program = Path::new(env!("CARGO_BIN_EXE_candor")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    for (script, place, rules) in [
+        ("for i in 1 2 3; do cangw -A -s can0 -d can$i -e; done\n", "1:1: error: `for`", 3),
+        ("#!/bin/sh\nfor i in 1 2; do cangw -A -s can0 -d can$i; done\n", "2:1: error: `for`", 2),
+        ("A=can0; cangw -A -s $A -d can1\n", "1:1: error: `A=can0`", 1),
+        ("add() { cangw -A -s can0 -d \"$1\"; }\nadd can1\n", "1:1: error: `add()`", 1),
+        ("X=1\n[ -n \"$X\" ] && cangw -A -s can0 -d can1\n", "1:1: error: `X=1`", 1),
+        ("cangw -F; cangw -A -s can0 -d can1 > /dev/null\n", "1:9: error: only a shell", 1),
+        ("echo hello; cangw -A -s can0 -d can1\nexit\n", "1:1: error: `echo`", 1),
+        ("eval \"cangw -A -s can0 -d can1\"\n", "1:1: error: `eval`", 1),
+    ] {
+        fs::write(&file, script).unwrap();
+        for (input, name) in [("-", "-"), (file.to_str().unwrap(), file.to_str().unwrap())] {
+            let (_, stderr) = run(&["convert", input], script, 1);
+            assert!(stderr.starts_with(&format!("{name}:{place}")), "{script}: {stderr}");
+            let (_, command) = stderr.split_once("the script: ").expect("a way out");
+            let command = command.lines().next().unwrap().replace("FILE", file.to_str().unwrap());
+            let output = Command::new("sh")
+                .args(["-c", &command])
+                .env("PATH", format!("{}:{path}", program.display()))
+                .output()
+                .unwrap();
+            let written = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(written.matches("[[rule]]").count(), rules, "{script}: {written}{command}");
+        }
+    }
+    let rules = format!("# for i in 1; do cangw -F; done\n{RULES}").replace("speed", "cangw -A");
+    let (script, _) = run(&["convert", "-"], &rules, 0);
+    assert!(script.contains("# cangw -A\n"), "{script}");
+}
+
 #[test]
 fn errors_are_one_sentence_with_a_remedy() {
     let absent = Path::new("absent-folder/rules.sh").to_str().unwrap();

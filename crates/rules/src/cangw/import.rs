@@ -12,7 +12,8 @@ use candor_diagnostics::{Findings, Origin, Source};
 
 use super::arguments::{crc8, modification, profile, xor_checksum};
 use super::getopt::Getopt;
-use super::words::{MODPROBE, Word, is_counters, is_program, lines, shorten, words};
+use super::shell::{Line, Needs, Place as ShellPlace, Why, lines};
+use super::words::{MODPROBE, Word, is_counters, is_program, shorten};
 use crate::check::{Place, check};
 use crate::file::{INTERFACE_LEN, index_range, is_virtual_by_name};
 use crate::pattern;
@@ -45,9 +46,10 @@ pub fn import(name: &str, text: &str) -> (Option<Table>, Findings) {
         buses: BTreeMap::new(),
         uids: BTreeMap::new(),
         is_listing: false,
+        needs: Needs::of(text),
     };
     for line in lines(text).take_while(|_| !findings.is_full()) {
-        importer.line(line);
+        importer.line(&line);
     }
     let table = importer.finish();
     let origin = |place: Place| match place {
@@ -70,68 +72,84 @@ struct Importer<'a> {
     /// The rules by the handle that they have.
     uids: BTreeMap<u32, usize>,
     is_listing: bool,
+    needs: Needs,
 }
 
-/// What to do with a script in which a shell decides which commands there are.
-const BY_SHELL: &str = "let the shell print the commands, which also runs the others of the script: (echo 'cangw() { echo cangw \"$@\"; }'; cat \
-                        FILE) | sh | candor route convert -";
+/// What to do with a script in which a shell decides which commands there are. What the script does with the output of
+/// a command changes nothing about what is printed.
+const BY_SHELL: &str = "let the shell print the commands, which also runs the others of the script: (echo 'exec 3>&1 >&2; cangw() { echo cangw \
+                        \"$@\" >&3; }'; cat FILE) | sh | candor route convert -";
 
-/// Whether a line that begins so says something to a shell: an assignment, a loop, a condition, a function.
-fn is_of_shell(word: &str) -> bool {
-    let is_name = |name: &str| {
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    let is_assignment = word.split_once('=').is_some_and(|(name, _)| is_name(name));
-    let words = [
-        "for", "while", "until", "do", "done", "if", "then", "elif", "else", "fi", "case", "esac",
-        "function", "export",
-    ];
-    is_assignment || words.contains(&word) || word.ends_with("()") || word.starts_with('$')
-}
+/// The same where the script calls the program in ways that no function takes the place of.
+const BY_SHELL_AS_FUNCTION: &str =
+    "write plain `cangw` everywhere, without its path, sudo or exec, and ";
 
 impl Importer<'_> {
     fn error(&self, span: Span<usize>, message: impl Into<String>, hint: &str) {
         self.findings.error_with_hint(&Origin::new(self.source, span), message, hint);
     }
 
-    fn line(&mut self, line: Span<usize>) {
-        let source = Arc::clone(self.source);
-        let text = source.text().get(line.clone()).unwrap_or("");
-        let (command, comment) = text.split_once('#').unwrap_or((text, ""));
-        self.is_listing |= is_counters(comment);
-        for text in [comment, command] {
-            if let Some(hops) = text.trim().strip_prefix(MODPROBE) {
-                match hops.parse() {
-                    Ok(hops @ 1..=HOPS_LIMIT) => self.table.max_hops = hops,
-                    _ => self.error(line.clone(), "max_hops is 1 to 6", "such as max_hops=2"),
+    /// The way out where a shell decides.
+    fn by_shell(&self) -> String {
+        let first = if self.needs.program { BY_SHELL_AS_FUNCTION } else { "" };
+        let shell = if self.needs.bash { "| bash |" } else { "| sh |" };
+        format!("{first}{}", BY_SHELL.replace("| sh |", shell))
+    }
+
+    fn shell_place(&self, place: &ShellPlace) {
+        let message = place.message(self.source.text());
+        match place.why {
+            Why::Unclosed => {
+                let hint = "write the quote a second time where the text ends";
+                self.error(place.span.clone(), message, hint);
+            }
+            _ => self.error(place.span.clone(), message, &self.by_shell()),
+        }
+    }
+
+    fn line(&mut self, line: &Line<'_>) {
+        self.is_listing |= is_counters(line.comment);
+        if let Some(hops) = line.comment.trim().strip_prefix(MODPROBE) {
+            self.max_hops(hops, line.span.clone());
+        }
+        let sudos = line.words.iter().take_while(|word| word.text == "sudo").count();
+        let words = line.words.get(sudos..).unwrap_or(&[]);
+        let texts: Vec<_> = words.iter().take(3).map(|word| word.text).collect();
+        let is_all = |count| words.len() == count || line.place.is_some();
+        let hops = match texts[..] {
+            ["modprobe", "can-gw", option] if is_all(3) => option.strip_prefix("max_hops="),
+            _ => None,
+        };
+        let is_setting =
+            matches!(texts[..], ["set", option, ..] if option.starts_with('-') && is_all(2));
+        match (words.split_first(), &line.place) {
+            (None, None) => {}
+            (None, Some(place)) => self.shell_place(place),
+            (Some((program, arguments)), place)
+                if is_program(program.text) || is_setting || hops.is_some() =>
+            {
+                match (place, hops) {
+                    (Some(place), _) => self.shell_place(place),
+                    (None, Some(hops)) => self.max_hops(hops, line.span.clone()),
+                    (None, None) if is_setting => {}
+                    (None, None) => self.command(program, arguments),
                 }
-                return;
+            }
+            (Some((other, _)), _) => {
+                let message = format!("`{}` is not a cangw command", shorten(other.text));
+                let hint = match self.needs.shell || words.iter().any(|it| is_program(it.text)) {
+                    true => self.by_shell(),
+                    false => "write one command per line, such as: cangw -A -s can0 -d can1".into(),
+                };
+                self.error(other.span.clone(), message, &hint);
             }
         }
-        let words: Vec<_> = words(command, line.start).filter(|word| word.text != "sudo").collect();
-        match words.split_first() {
-            None => {}
-            Some((program, arguments)) if is_program(program.text) => {
-                match arguments.iter().find(|word| word.text.contains(['$', '`'])) {
-                    Some(word) => {
-                        let message = format!(
-                            "a shell puts something in the place of `{}`",
-                            shorten(word.text)
-                        );
-                        self.error(word.span.clone(), message, BY_SHELL);
-                    }
-                    None => self.command(program, arguments),
-                }
-            }
-            Some((set, [option])) if set.text == "set" && option.text.starts_with('-') => {}
-            Some((other, _)) => {
-                let hint = match is_of_shell(other.text) {
-                    true => BY_SHELL,
-                    false => "write one command per line, such as: cangw -A -s can0 -d can1",
-                };
-                let message = format!("`{}` is not a cangw command", shorten(other.text));
-                self.error(other.span.clone(), message, hint);
-            }
+    }
+
+    fn max_hops(&mut self, hops: &str, span: Span<usize>) {
+        match hops.parse() {
+            Ok(hops @ 1..=HOPS_LIMIT) => self.table.max_hops = hops,
+            _ => self.error(span, "max_hops is 1 to 6", "such as max_hops=2"),
         }
     }
 
@@ -236,7 +254,10 @@ impl Importer<'_> {
             return bus;
         }
         // As the kernel has it (`dev_valid_name`, `net/core/dev.c`).
-        let is_name = (1..=INTERFACE_LEN).contains(&name.len()) && !name.contains(['/', ':']);
+        let is_name = (1..=INTERFACE_LEN).contains(&name.len())
+            && !name.contains(['/', ':'])
+            && !name.contains(char::is_whitespace)
+            && !matches!(name, "." | "..");
         if !is_name || self.table.buses.len() > 0xFFFF {
             let (problem, hint) = if is_name {
                 ("is one interface too many", "there can be 65,536")
@@ -425,6 +446,155 @@ mod tests {
         }
         let (_, findings) = import("t", "echo hello\n");
         assert!(!findings.to_string().contains("| sh |"));
+    }
+
+    /// One finding for each line that needs a shell, at the first place that does.
+    #[test]
+    fn what_needs_a_shell_is_named_where_it_stands() {
+        for (text, places) in [
+            ("for i in 1 2; do cangw -A -s can0 -d can$i -e; done", &["1:1: error: `for`"][..]),
+            ("#!/bin/sh\nfor i in 1; do cangw -F; done", &["2:1: error: `for`"]),
+            ("until false; do cangw -A -s can0 -d can1; done", &["1:1: error: `until`"]),
+            (
+                "while read i\ndo\n  cangw -A -s can0 -d $i\ndone < list",
+                &[
+                    "1:1: error: `while`",
+                    "2:1: error: `do`",
+                    "3:23: error: a shell",
+                    "4:1: error: `done`",
+                ],
+            ),
+            ("A=can0; cangw -A -s $A -d can1", &["1:1: error: `A=can0`"]),
+            ("add() { cangw -A -s can0 -d \"$1\"; }", &["1:1: error: `add()`"]),
+            (
+                "add () {\n}\nadd can1",
+                &["1:1: error: `add`", "2:1: error: `}`", "3:1: error: `add`"],
+            ),
+            ("[ -n \"$X\" ] && cangw -A -s can0 -d can1", &["1:1: error: `[`"]),
+            ("cangw -F; cangw -A -s can0 -d can1", &["1:9: error: only a shell understands `;`"]),
+            ("cangw -F\ncangw -F && cangw -F", &["2:10: error: only a shell understands `&&`"]),
+            ("cangw -F > /dev/null", &["1:10: error: only a shell understands `>`"]),
+            ("cangw -F >/dev/null 2>&1", &["1:10: error: only a shell understands `>`"]),
+            ("cangw -F \\\n || exit 1", &["2:2: error: only a shell understands `||`"]),
+            ("(cangw -F)", &["1:1: error: only a shell understands `(`"]),
+            (";;", &["1:1: error: only a shell understands `;;`"]),
+            ("set -e; cangw -F", &["1:7: error: only a shell understands `;`"]),
+            ("modprobe can-gw", &["1:1: error: `modprobe`"]),
+            ("modprobe can-gw max_hops=$N", &["1:17: error: a shell puts"]),
+            ("modprobe can-gw max_hops=2; cangw -F", &["1:27: error: only a shell"]),
+            ("exec cangw -F", &["1:1: error: `exec`"]),
+            ("eval cangw -F", &["1:1: error: `eval`"]),
+            ("exit", &["1:1: error: `exit`"]),
+            ("cangw -F\nexit 0", &["2:1: error: `exit`"]),
+            ("nice cangw -F", &["1:1: error: `nice`"]),
+            ("ip link set can0 up\nexit", &["1:1: error: `ip`", "2:1: error: `exit`"]),
+            (
+                "cangw -A -s can{0,1} -d can2",
+                &["1:13: error: a shell puts something in the place of `can{0,1}`"],
+            ),
+            (
+                "cangw -A -scan* -d can2",
+                &["1:10: error: a shell puts something in the place of `-scan*`"],
+            ),
+            ("cangw -A -s can0 -d can?", &["1:21: error: a shell puts something"]),
+            ("cangw -A -s can0 -d can[01]", &["1:21: error: a shell puts something"]),
+            ("cangw -A -s can0 -d ~can", &["1:21: error: a shell puts something"]),
+            ("cangw -A -s can0 \\\n  -d $B", &["2:6: error: a shell puts something"]),
+            ("cangw -A -s can\"0\" -d can1", &["1:13: error: a shell takes quotes"]),
+            ("cangw -A -s can\\\n0 -d can1", &["1:13: error: a shell takes quotes"]),
+            ("cangw -A -s \"$A\" -d can1", &["1:13: error: a shell puts something"]),
+            ("cat <<E\ncangw -F\nit's text\nE\nexit", &["1:1: error: `cat`", "5:1: error: `exit`"]),
+        ] {
+            let (table, findings) = import("t", text);
+            let said = findings.to_string();
+            let found: Vec<_> = said.lines().filter(|line| line.starts_with("t:")).collect();
+            assert_eq!(found.len(), places.len(), "{text}: {said}");
+            for (found, place) in found.iter().zip(places) {
+                assert!(found.starts_with(&format!("t:{place}")), "{text}: {found}");
+            }
+            let hint = BY_SHELL.split("| sh |").next().unwrap();
+            assert_eq!(said.matches(hint).count(), places.len(), "{text}: {said}");
+            assert!(table.is_none(), "{text}");
+        }
+    }
+
+    /// A function does not take the place of what is called by its path, or by another program.
+    #[test]
+    fn the_way_out_asks_for_plain_names_where_they_are_needed() {
+        for (text, is_asked) in [
+            ("exec cangw -F", true),
+            ("if true; then\nsudo cangw -F\nfi", true),
+            ("if true; then\n/usr/bin/cangw -F\nfi", true),
+            ("if true; then\ncangw -F\nfi", false),
+        ] {
+            let said = import("t", text).1.to_string();
+            assert_eq!(said.contains(BY_SHELL_AS_FUNCTION), is_asked, "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn the_way_out_names_the_shell_that_understands_the_script() {
+        for (text, shell) in [
+            ("#!/bin/sh\nexit", "| sh |"),
+            ("#!/bin/bash\nexit", "| bash |"),
+            ("#!/usr/bin/env bash\nexit", "| bash |"),
+            ("#!/bin/sh\n# bash\nexit", "| sh |"),
+            ("cangw -A -s can{0,1} -d can2", "| bash |"),
+            ("cangw -A -s can{0..1} -d can2", "| bash |"),
+            ("cangw -A -s can${A,B} -d can2", "| sh |"),
+            ("cangw -A -s can{0} -d can2", "| sh |"),
+        ] {
+            let said = import("t", text).1.to_string();
+            assert!(said.contains(shell), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn what_says_the_same_without_a_shell_is_read() {
+        let rule = "cangw -A -s can0 -d can1 -e";
+        let expected = import("t", rule).0.unwrap();
+        for text in [
+            "cangw -A \\\n  -s can0 -d can1 \\\n  -e\n",
+            "cangw -A -s can0\\\r\n  -d can1 -e\r\n",
+            "cangw -A -s 'can0' \"-d\" \"can1\" -e # it's so\n",
+            "sudo $BIN/cangw -A -s can0 -d can1 -e\n",
+            "~/bin/cangw -A -s can0 -d can1 -e\n",
+        ] {
+            let (table, findings) = import("t", text);
+            let mut table = table.unwrap_or_else(|| panic!("{text}: {findings}"));
+            table.rules[0].position = expected.rules[0].position;
+            assert_eq!(table, expected, "{text}");
+        }
+        // What stands behind a `\\` has its own line.
+        let (_, findings) = import("t", "cangw -A \\\n  -s can0 -d can1 \\\n -l 7\n");
+        assert!(findings.to_string().starts_with("t:3:5: error: `7`"), "{findings}");
+        // A comment takes no command with it.
+        let (table, _) = import("t", &format!("{rule} # modprobe can-gw max_hops=2"));
+        assert_eq!(table.map(|it| (it.max_hops, it.rules.len())), Some((2, 1)));
+    }
+
+    #[test]
+    fn what_no_interface_is_called_is_refused() {
+        for (word, is_name) in [
+            ("can0", true),
+            ("can#1", true),
+            ("a@b+c.d", true),
+            ("'can*'", true),
+            ("'can 0'", false),
+            ("''", false),
+            (".", false),
+            ("..", false),
+            ("a/b", false),
+            ("a:b", false),
+            ("can*", false),
+        ] {
+            let (table, findings) = import("t", &format!("cangw -A -s can1 -d {word}"));
+            assert_eq!(table.is_some(), is_name, "{word}: {findings}");
+        }
+        let (_, findings) = import("t", "cangw -F 'a\n");
+        let said = findings.to_string();
+        assert!(said.starts_with("t:1:10: error: a quote in `'a` has no end"), "{said}");
+        assert!(!said.contains(BY_SHELL), "{said}");
     }
 
     /// Of a script's other commands, only `set -e` and its like change nothing about the rules.

@@ -1,4 +1,4 @@
-//! The text as words: its lines, the words of each with their places, and which text is one of commands.
+//! Words with their places, and which of them mean something.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,42 +7,19 @@ use core::ops::Range as Span;
 /// The comment that carries the hop limit through a script.
 pub(super) const MODPROBE: &str = "modprobe can-gw max_hops=";
 
-/// Whether `text` looks like commands of cangw rather than TOML.
-#[must_use]
-pub fn is_cangw(text: &str) -> bool {
-    text.lines().any(|line| {
-        let mut words = line.split_whitespace().filter(|&word| word != "sudo");
-        words.next().is_some_and(is_program)
-            && words.next().is_some_and(|option| option.starts_with('-'))
-    })
-}
-
 pub(super) fn is_program(word: &str) -> bool {
     word.rsplit('/').next() == Some("cangw")
+}
+
+/// The parts of a word, or of a text, in which a shell may see words of their own.
+pub(super) fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c.is_whitespace() || "\"'`\\$=;&|<>(){}".contains(c))
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Word<'a> {
     pub(super) text: &'a str,
     pub(super) span: Span<usize>,
-}
-
-/// The byte ranges of the lines, ends left aside.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = Span<usize>> + '_ {
-    text.split_inclusive('\n').scan(0, |at, line| {
-        let start = *at;
-        *at += line.len();
-        Some(start..start + line.trim_end().len())
-    })
-}
-
-/// The words of `text`, which begins at byte `at`, with their places.
-pub(super) fn words(text: &str, at: usize) -> impl Iterator<Item = Word<'_>> {
-    text.split_whitespace().map(move |word| {
-        // Both lie in the same text, so their distance is an offset.
-        let start = at + (word.as_ptr().addr() - text.as_ptr().addr());
-        Word { text: word, span: start..start + word.len() }
-    })
 }
 
 /// Whether a comment is the counters of a listing.
@@ -64,22 +41,4 @@ pub(super) fn shorten(text: &str) -> String {
         shown.push_str("...");
     }
     shown
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_distinguished_from_toml() {
-        for (text, is_commands) in [
-            ("cangw -A -s can0 -d can1", true),
-            ("#!/bin/sh\nset -e\n\nsudo /usr/bin/cangw -F\n", true),
-            ("[bus]\ncangw = \"can0\"\n", false),
-            ("# cangw -A\n", false),
-            ("", false),
-        ] {
-            assert_eq!(is_cangw(text), is_commands, "{text}");
-        }
-    }
 }

@@ -349,8 +349,9 @@ proptest! {
     fn no_text_panics_and_findings_lie_within_it(
         text in "(\\PC|\n){0,200}",
         commands in "(cangw -[ADFLXteisdulfcpxmM] ?|[0-9A-F:.~]{0,9}|can0|SET|:ILD:| |\n|#){0,30}",
+        script in "(cangw -F|for|é|EOF|[;&|<>()\"'`$*\\\\ #]|\\\\\n|<<EOF|\r\n|\n){0,30}",
     ) {
-        for text in [text, commands] {
+        for text in [text, commands, script] {
             for findings in [file::parse("t", &text).1, cangw::import("t", &text).1] {
                 for finding in findings.sorted() {
                     prop_assert!(text.get(finding.origin.span()).is_some());
