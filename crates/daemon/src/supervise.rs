@@ -78,6 +78,8 @@ pub struct Supervision<'a> {
     poll: Poll,
     signals: Option<&'a Signals>,
     notifier: Notifier,
+    /// What was begun in a thread is done. It is made before anybody is served: clients may take all descriptors.
+    done: Arc<Event>,
 }
 
 impl<'a> Supervision<'a> {
@@ -91,7 +93,9 @@ impl<'a> Supervision<'a> {
         if let Some(signals) = signals {
             poll.add(signals, Interest::Read, SIGNALS)?;
         }
-        Ok(Self { poll, signals, notifier })
+        let done = Arc::new(Event::new()?);
+        poll.add(&*done, Interest::Read, LOADED)?;
+        Ok(Self { poll, signals, notifier, done })
     }
 
     /// Adds a source, by a number of its own.
@@ -115,7 +119,7 @@ impl<'a> Supervision<'a> {
         let alive_every = notify::watchdog().map(|period| Nanos::from_nanos(period.as_nanos() / 3));
         let wait = alive_every.map_or(period, |every| every.min(period));
         let mut next_tick = clock::now::<Monotonic>() + period;
-        let mut loading = Loading::new(&mut self.poll)?;
+        let mut loading = Loading::new(Arc::clone(&self.done));
         let mut is_ending = false;
         let mut status = Status { state: state.to_owned(), told: String::new() };
         self.tell(&[State::Ready, State::Status(status.with(&program.troubles()))]);
@@ -238,10 +242,8 @@ struct Loading<T> {
 }
 
 impl<T: Send + 'static> Loading<T> {
-    fn new(poll: &mut Poll) -> Result<Self, Error> {
-        let done = Arc::new(Event::new()?);
-        poll.add(&*done, Interest::Read, LOADED)?;
-        Ok(Self { thread: None, read_here: None, done, is_again: false })
+    const fn new(done: Arc<Event>) -> Self {
+        Self { thread: None, read_here: None, done, is_again: false }
     }
 
     const fn is_under_way(&self) -> bool {
