@@ -172,8 +172,8 @@ impl std::error::Error for Error {}
 /// look-up of a name, is waited for by the next change.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// The most topics that all clients together may subscribe to. Each takes some 40 bytes of a client, so it is 600 MB.
-const MOST_TOPICS: usize = 16 << 20;
+/// The most topics that all clients together may subscribe to. Each takes some 75 bytes of a client, so it is 600 MB.
+const MOST_TOPICS: usize = 8 << 20;
 
 /// What threads and connections share.
 struct Shared {

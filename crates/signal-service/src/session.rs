@@ -67,6 +67,8 @@ pub(crate) struct Entry {
     is_subscribed: AtomicBool,
     /// Topics that it is subscribed to, as of its last change: what its memory depends on.
     topics: AtomicUsize,
+    /// Those of subscriptions that are being made.
+    coming: AtomicUsize,
     waiting: AtomicU64,
     /// [`Hub::written`] when nothing waited last.
     reached: AtomicU64,
@@ -113,6 +115,7 @@ impl Session {
             subscriptions: Mutex::default(),
             is_subscribed: AtomicBool::new(false),
             topics: AtomicUsize::new(0),
+            coming: AtomicUsize::new(0),
             waiting: AtomicU64::new(0),
             reached: AtomicU64::new(0),
         });
@@ -132,6 +135,12 @@ impl Session {
     /// What it is subscribed to. The hub is locked before.
     pub(crate) fn subscriptions(&self) -> MutexGuard<'_, Subscriptions> {
         self.entry.subscriptions()
+    }
+
+    /// Notes that it will be subscribed to so many topics more, until what is returned is dropped.
+    pub(crate) fn announce(&self, topics: usize) -> Announced {
+        self.entry.coming.fetch_add(topics, Ordering::Relaxed);
+        Announced { entry: Arc::clone(&self.entry), topics }
     }
 
     /// Notes that subscriptions have changed.
@@ -172,6 +181,18 @@ impl Session {
             if polls.filter(Poll::is_ready).count() > 0 { Poll::Ready(()) } else { Poll::Pending }
         };
         poll_fn(poll).await;
+    }
+}
+
+/// Topics of a subscription that is being made. From call to end others are served in between, and they count it.
+pub(crate) struct Announced {
+    entry: Arc<Entry>,
+    topics: usize,
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        self.entry.coming.fetch_sub(self.topics, Ordering::Relaxed);
     }
 }
 
@@ -230,9 +251,12 @@ impl Sessions {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To how many topics all of them are subscribed.
+    /// To how many topics all of them are subscribed, or will be.
     pub(crate) fn topics(&self) -> usize {
-        self.open().values().map(|entry| entry.topics.load(Ordering::Relaxed)).sum()
+        let of = |entry: &Entry| {
+            entry.topics.load(Ordering::Relaxed) + entry.coming.load(Ordering::Relaxed)
+        };
+        self.open().values().map(|entry| of(entry)).sum()
     }
 
     /// Those that are subscribed to something.

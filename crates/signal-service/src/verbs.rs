@@ -248,6 +248,7 @@ pub(crate) async fn subscribe(
             "all clients together may subscribe to {most} topics, and this would make it {topics}; name fewer"
         ));
     }
+    let announced = session.announce(selection.len());
     let mut subscribing = Subscribing::new(selection, filter, is_latest);
     let go_on = |hub: &mut Hub, steps: &mut Steps| {
         let mut subscriptions = session.subscriptions();
@@ -260,6 +261,7 @@ pub(crate) async fn subscribe(
         is_over.then_some(())
     };
     shared.in_slices(go_on).await;
+    drop(announced);
     let topics = subscribing.topics();
     let Format::Binary(_) = format else { return Ok(json!({ "topics": topics }).into()) };
     let names = new_names(session).await;
@@ -464,6 +466,13 @@ mod tests {
         let second = Session::enter(&shared, "plain");
         let refused = subscribe(&second).unwrap_err();
         assert!(refused.contains("5 topics, and this would make it 6"), "{refused}");
+        // What others are about to take counts, too.
+        drop(first);
+        let coming = Session::enter(&shared, "plain");
+        let announced = coming.announce(3);
+        assert!(subscribe(&second).is_err());
+        drop(announced);
+        let first = coming;
         // The place of who leaves is free.
         drop(first);
         assert_eq!(subscribe(&second), Ok(()));
