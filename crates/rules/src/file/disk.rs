@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use std::fs::{self, File};
-use std::io::{Error as IoError, Read};
+use std::io::{Error as IoError, ErrorKind, Read};
 use std::path::Path;
 
 use candor_config::MAX_BYTES;
@@ -24,8 +24,13 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
         true => File::open(path),
         false => Err(IoError::other("it is not a regular file")),
     });
-    file.and_then(|file| file.take(most).read_to_end(&mut bytes))
-        .map_err(|error| format!("cannot be read: {error}; check the path and its permissions"))?;
+    file.and_then(|file| file.take(most).read_to_end(&mut bytes)).map_err(|error| {
+        let remedy = match error.kind() {
+            ErrorKind::OutOfMemory => "raise the limit of the process (`ulimit -v`)",
+            _ => "check the path and its permissions",
+        };
+        format!("cannot be read: {error}; {remedy}")
+    })?;
     Ok(bytes)
 }
 
