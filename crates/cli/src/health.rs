@@ -1,6 +1,7 @@
 //! `--check` of `candor route stats` and `candor signals stats`: whether what runs is well.
 
 use candor_daemon::health::{MaxSilence, Problem};
+use candor_diagnostics::visible;
 use clap::Args;
 
 use crate::Answer;
@@ -25,7 +26,11 @@ pub(crate) fn report(problems: Result<Vec<Problem>, String>, json: bool) -> Answ
     print(&match (json, is_well) {
         (true, _) => json::lines(&problems)? + &json::line(&(is_well, problems.len()))?,
         (false, true) => "ok\n".to_owned(),
-        (false, false) => problems.iter().map(|problem| format!("{problem}\n")).collect(),
+        // A service may be somebody else's.
+        (false, false) => {
+            let lines = problems.iter().map(|problem| problem.to_string());
+            lines.map(|line| format!("{}\n", visible(&line))).collect()
+        }
     })?;
     Ok(is_well)
 }

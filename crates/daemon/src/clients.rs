@@ -28,6 +28,12 @@ const NOTHING: &str = "/dev/null";
 /// How long the event loop gets to look at what has come: its shortest time.
 const LOOK: Duration = Duration::from_millis(1);
 
+/// Of so many clients, for how many there is room: at most half of the descriptors that the process may have are for them,
+/// since it needs some itself.
+pub(crate) fn most(clients: usize) -> usize {
+    clients.min(limits::most_files().map_or(usize::MAX, |most| (most / 2).max(1)))
+}
+
 /// How many clients there may be, and which of them give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -125,10 +131,8 @@ enum Vacancy {
 }
 
 impl Register {
-    /// At most half of the descriptors that the process may have are for clients: it needs some itself.
     fn new(room: Room) -> Arc<Self> {
-        let most = limits::most_files().map_or(usize::MAX, |most| (most / 2).max(1));
-        let room = Room { clients: room.clients.min(most), ..room };
+        let room = Room { clients: most(room.clients), ..room };
         let (open, left) = (Mutex::default(), Notify::new());
         Arc::new(Self { room, open, last: AtomicU64::new(0), left })
     }

@@ -5,6 +5,15 @@ use std::fmt::{Display, Write};
 /// The type of the content.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// A metric of things of a kind: name, what it means, value.
+pub type Metric<T> = (&'static str, &'static str, fn(&T) -> u64);
+
+/// A time as Prometheus has it.
+#[must_use]
+pub fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
 /// A page of metrics as it is written. Writing to a string does not fail.
 #[derive(Debug, Default)]
 pub struct Page {
@@ -43,6 +52,23 @@ impl Page {
             self.out.push('}');
         }
         let _ = writeln!(self.out, " {value}");
+    }
+
+    /// Metrics of several things of a kind: name behind the prefix, what it means, value. Each thing has labels.
+    pub fn of_each<'a, T>(
+        &mut self,
+        prefix: &str,
+        metrics: &[Metric<T>],
+        things: &'a [T],
+        labels: impl Fn(&'a T) -> [(&'static str, &'a str); 2],
+    ) {
+        for (name, help, value) in metrics {
+            let name = format!("{prefix}{name}");
+            self.head(&name, help);
+            for thing in things {
+                self.line(&name, &labels(thing), value(thing));
+            }
+        }
     }
 
     /// The whole page.

@@ -89,7 +89,7 @@ pub trait Protocol: Send + Sync + 'static {
 
 /// Serves a listener, for ever.
 pub async fn serve<P: Protocol>(listener: impl Into<Listener>, limits: Limits, protocol: P) {
-    let limit = limits.clients;
+    let limit = clients::most(limits.clients);
     let turned_away = P::error(format!(
         "{limit} clients are connected, which is the limit; disconnect one of them"
     ));
@@ -119,7 +119,7 @@ async fn converse<P: Protocol>(
     tokio::select! {
         _ = session.run() => {}
         () = client.displaced() => {
-            let limit = limits.clients;
+            let limit = clients::most(limits.clients);
             let message = format!("disconnected: a new client connected, and {limit} is the limit");
             session.stream.dismiss(&P::error(message)).await;
         }

@@ -111,14 +111,32 @@ pub fn others_as_terminate() -> Result<(), Error> {
         // SAFETY: both functions may be called in a handler (`signal-safety(7)`).
         unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
     }
-    let handler = SigHandler::Handler(terminate);
-    let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());
-    for signal in [Signal::Quit, Signal::TimeIsOver] {
+    [Signal::Quit, Signal::TimeIsOver]
+        .into_iter()
         // SAFETY: the handler does only what a handler may do.
-        unsafe { sigaction(signal.raw(), &action) }
-            .map_err(|errno| Error::new("handle", "signals", errno.into()))?;
-    }
-    Ok(())
+        .try_for_each(|signal| unsafe { handle(signal, terminate) })
+}
+
+/// Lets a handler take a signal from now on. One that is ignored stays so, as under `nohup` or in the background of a script.
+///
+/// # Errors
+/// The kernel refuses.
+///
+/// # Safety
+/// The handler does only what a handler may do (`signal-safety(7)`).
+pub(crate) unsafe fn handle(
+    signal: Signal,
+    handler: extern "C" fn(libc::c_int),
+) -> Result<(), Error> {
+    let action = SigAction::new(SigHandler::Handler(handler), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the caller promises it.
+    let set = |action: &SigAction| unsafe { sigaction(signal.raw(), action) };
+    set(&action)
+        .and_then(|before| match before.handler() {
+            SigHandler::SigIgn => set(&before).map(drop),
+            _ => Ok(()),
+        })
+        .map_err(|errno| Error::new("handle", "signals", errno.into()))
 }
 
 impl AsFd for Signals {

@@ -9,11 +9,8 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use nix::errno::Errno as RawErrno;
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal as RawSignal, sigaction};
-
 use crate::Error;
-use crate::signal::Signal;
+use crate::signal::{Signal, handle};
 
 /// How many files are known at most; those beyond stay.
 const MOST: usize = 256;
@@ -73,21 +70,8 @@ impl Drop for Unfinished {
 /// The kernel refuses.
 pub fn remove_at_signals() -> Result<(), Error> {
     OWNER.store(std::process::id(), Ordering::Relaxed);
-    let flags = SaFlags::SA_RESTART;
-    let action = SigAction::new(SigHandler::Handler(remove_and_end), flags, SigSet::empty());
-    let set = |signal: RawSignal| {
-        // SAFETY: the handler does only what a handler may do.
-        let before = unsafe { sigaction(signal, &action) }?;
-        if matches!(before.handler(), SigHandler::SigIgn) {
-            // SAFETY: what was there is back.
-            unsafe { sigaction(signal, &before) }?;
-        }
-        Ok(())
-    };
-    Signal::ALL
-        .into_iter()
-        .try_for_each(|signal| set(signal.raw()))
-        .map_err(|errno: RawErrno| Error::new("handle", "signals", errno.into()))
+    // SAFETY: the handler does only what a handler may do.
+    Signal::ALL.into_iter().try_for_each(|signal| unsafe { handle(signal, remove_and_end) })
 }
 
 extern "C" fn remove_and_end(signal: c_int) {

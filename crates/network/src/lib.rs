@@ -1,7 +1,8 @@
 //! [`Network`]: what a network is, described once: buses, nodes with their queues and messages, gateways.
 //!
 //! The simulation runs it, experiments measure it, and a gateway's rules are checked against it. It is plain
-//! data; [`mod@file`] reads it, and [`flow`] follows each message through the gateways.
+//! data; [`mod@file`] reads it, [`flow`] follows each message through the gateways, and [`bound`] says how late
+//! frames can be.
 //!
 //! ```text
 //!  network file ----+                        +--> simulation, experiments

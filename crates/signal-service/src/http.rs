@@ -126,7 +126,10 @@ async fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Clien
             let page = beside(move || (stats.metrics(), turn)).await;
             return match page {
                 Some((page, _)) => with_type(StatusCode::OK, exposition::CONTENT_TYPE, whole(page)),
-                None => text(StatusCode::SERVICE_UNAVAILABLE, "there is no thread to answer"),
+                None => text(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "there is no thread or no memory for an answer; raise the limits of the service (`ulimit -v`, `-u`)",
+                ),
             };
         }
         health::PATH => {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use candor_daemon::exposition::Page;
+use candor_daemon::exposition::{Metric, Page, seconds};
 pub use candor_daemon::health::{MaxSilence, Problem};
 use candor_daemon::health::{Silence, too_silent};
 use candor_events::Hub;
@@ -136,28 +136,22 @@ impl Stats {
         let help = "Events that the subscribers missed that are there now.";
         let missed: u64 = self.subscribers.iter().map(|subscriber| subscriber.missed).sum();
         page.only("candor_signals_missed_events", help, missed);
-        for (name, help, value) in BUS_METRICS {
-            let name = format!("candor_signals_bus_{name}");
-            page.head(&name, help);
-            for bus in &self.buses {
-                page.line(&name, &[("bus", &bus.name), ("port", &bus.port)], value(bus));
-            }
-        }
+        page.of_each("candor_signals_bus_", &BUS_METRICS, &self.buses, labels);
         let name = "candor_signals_bus_silent_seconds";
         page.head(name, "Time without a frame.");
         for bus in &self.buses {
-            let labels = [("bus", bus.name.as_str()), ("port", bus.port.as_str())];
-            page.line(name, &labels, seconds(bus.silent_ns));
+            page.line(name, &labels(bus), seconds(bus.silent_ns));
         }
         page.into_text()
     }
 }
 
-/// A metric of buses: name, what it means, value.
-type BusMetric = (&'static str, &'static str, fn(&BusStats) -> u64);
+fn labels(bus: &BusStats) -> [(&'static str, &str); 2] {
+    [("bus", &bus.name), ("port", &bus.port)]
+}
 
 /// In the order in which they are written.
-const BUS_METRICS: [BusMetric; 7] = [
+const BUS_METRICS: [Metric<BusStats>; 7] = [
     ("up", "Whether its port works.", |bus| u64::from(bus.trouble.is_none())),
     ("received_frames_total", "Frames received.", |bus| bus.frames),
     ("lost_total", "Frames or datagrams lost before they could be received.", |bus| bus.lost),
@@ -168,10 +162,6 @@ const BUS_METRICS: [BusMetric; 7] = [
     ("unlisted_frames_total", "Frames without room for their identifiers.", |bus| bus.unlisted),
     ("displaced_total", "Identifiers that gave way to others.", |bus| bus.displaced),
 ];
-
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}
 
 /// The bus of an intake. The hub is locked, so no frame of it becomes events meanwhile.
 fn bus(hub: &Hub, intake: &Intake) -> BusStats {

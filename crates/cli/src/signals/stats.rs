@@ -56,7 +56,7 @@ fn text(stats: &Stats) -> String {
     let mut text = format!("running for {}, {changes}\n", age(stats.uptime_ns));
     let rejected = stats.rejected.iter().flat_map(|why| why.lines().next());
     for line in rejected.map(|why| format!("the file on disk is not in use: {why}")) {
-        text += &format!("{line}\n");
+        text += &format!("{}\n", visible(&line));
     }
     for trouble in &stats.troubles {
         text += &format!("{}\n", visible(trouble));

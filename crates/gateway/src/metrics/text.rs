@@ -3,16 +3,13 @@
 use std::collections::HashMap;
 
 use candor_causes::ending;
-use candor_daemon::exposition::Page;
+use candor_daemon::exposition::{Metric, Page, seconds};
 
 use crate::Snapshot;
 use crate::snapshot::{LATENCY, LatencySnapshot, PortSnapshot, RuleSnapshot};
 
-/// A metric of ports: name, what it means, value.
-type PortMetric = (&'static str, &'static str, fn(&PortSnapshot) -> u64);
-
 /// In the order in which they are written.
-const PORT_METRICS: [PortMetric; 24] = [
+const PORT_METRICS: [Metric<PortSnapshot>; 24] = [
     ("up", "Whether the port works.", |port| u64::from(port.trouble.is_none())),
     ("received_frames_total", "Frames received.", |port| port.received),
     (
@@ -121,19 +118,16 @@ fn process(page: &mut Page, snapshot: &Snapshot) {
 }
 
 fn ports(page: &mut Page, ports: &[PortSnapshot]) {
-    for (name, help, value) in PORT_METRICS {
-        let name = format!("candor_port_{name}");
-        page.head(&name, help);
-        for port in ports {
-            page.line(&name, &[("bus", &port.bus), ("port", &port.port)], value(port));
-        }
+    fn labels(port: &PortSnapshot) -> [(&'static str, &str); 2] {
+        [("bus", &port.bus), ("port", &port.port)]
     }
+    page.of_each("candor_port_", &PORT_METRICS, ports, labels);
     let name = "candor_port_silent_seconds";
     let help = "Time without a frame, if a rule takes frames of the port: at least so long, and at most 1 s longer.";
     page.head(name, help);
     for port in ports {
         if let Some(silent_ns) = port.silent_ns {
-            page.line(name, &[("bus", &port.bus), ("port", &port.port)], seconds(silent_ns));
+            page.line(name, &labels(port), seconds(silent_ns));
         }
     }
 }
@@ -221,10 +215,6 @@ fn latencies(page: &mut Page, latencies: &[LatencySnapshot]) {
     for latency in latencies {
         page.line(name, &labels(latency), latency.unusable);
     }
-}
-
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
 }
 
 #[cfg(test)]
