@@ -168,8 +168,9 @@ def start(text, scratch, environment, output):
 
 
 def lines(output):
-    output.seek(0)
-    return [line.rstrip() for line in output.read().decode(errors="replace").splitlines()]
+    """What a command printed so far. Its position in the file is the command's, too, and stays where it is."""
+    printed = os.pread(output.fileno(), os.fstat(output.fileno()).st_size, 0)
+    return [line.rstrip() for line in printed.decode(errors="replace").splitlines()]
 
 
 def verdict(command, process, output):

@@ -132,6 +132,14 @@ class Running(unittest.TestCase):
         self.assertEqual(self.failures("$ sleep 60 &\n$ candor a\n"), (2, 1), "the signal kills it")
         self.assertEqual(self.failures("$ false &\n1\n$ candor a\n"), (2, 1))
 
+    def test_what_a_command_prints_is_whole_although_it_is_read_meanwhile(self):
+        with tempfile.TemporaryFile() as output:
+            text = "for line in $(seq 2000); do echo $line; done"
+            process = check.start(text, self.scratch, self.environment, output)
+            while process.poll() is None:
+                check.lines(output)
+            self.assertEqual(check.lines(output), [str(line) for line in range(1, 2001)])
+
     def test_commands_share_their_folder(self):
         self.assertEqual(self.failures("$ candor a > file\n$ cat file\ncandor a\n"), (2, 0))
         self.assertEqual(self.failures("$ cat file another\n"), (1, 1))
