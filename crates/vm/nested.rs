@@ -1,7 +1,8 @@
 //! What both build scripts here need: a cargo of its own that builds programs for another place than this one.
 //!
 //! It works in a folder within the target folder that all profiles of the outer build share. Paths of this machine are
-//! kept out of what it builds: the same sources and compiler give the same bytes anywhere.
+//! kept out of what it builds: the same sources and compiler give the same bytes anywhere. So a build can take them from
+//! the target folder of another one of the same sources, which the variable [`BUILT`] names.
 
 use std::env;
 use std::fs;
@@ -10,6 +11,9 @@ use std::process::Command;
 
 /// The only architecture that guests have so far.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The variable with the target folder of another build of the same sources.
+const BUILT: &str = "CANDOR_NESTED_BUILT";
 
 /// What is built.
 pub(crate) struct Nested<'a> {
@@ -36,7 +40,11 @@ impl Nested<'_> {
         let out = PathBuf::from(variable("OUT_DIR"));
         let is_possible = variable("CARGO_CFG_TARGET_OS") == "linux"
             && variable("CARGO_CFG_TARGET_ARCH") == "x86_64";
-        let built = is_possible.then(|| self.run_cargo(&target_folder(&out).join(self.folder)));
+        println!("cargo:rerun-if-env-changed={BUILT}");
+        let built = is_possible.then(|| match env::var_os(BUILT) {
+            Some(target) => Path::new(&target).join(self.folder).join(TARGET),
+            None => self.run_cargo(&target_folder(&out).join(self.folder)),
+        });
         for product in self.products {
             let name = Path::new(product).file_name().expect("a product is a file");
             let bytes = built.as_ref().map_or(Vec::new(), |folder| {

@@ -97,6 +97,11 @@ need_kernels() {
     "$candor" vm fetch $kernels
 }
 
+# in_clone COMMAND...: builds beside the program under test, where most of what a release needs is compiled already.
+in_clone() {
+    (cd "$clone" && CARGO_TARGET_DIR=$clone/target "$@")
+}
+
 need_data() {
     if ! [ -d ../shared/data ]; then
         echo "../shared/data is absent"

@@ -28,7 +28,8 @@ ROOT = Path(__file__).resolve().parents[2]
 REPORT = "candor-report/index.html"
 PARTS = "format laws"
 # What this repository's own test run sets, and a newcomer does not.
-NOT_A_NEWCOMERS = ["CARGO_TARGET_DIR", "RUSTC_WORKSPACE_WRAPPER", "CANDOR_CACHE", "PYTHONDONTWRITEBYTECODE"]
+NOT_A_NEWCOMERS = ["CARGO_TARGET_DIR", "RUSTC_WORKSPACE_WRAPPER", "CANDOR_CACHE", "CANDOR_NESTED_BUILT",
+                   "PYTHONDONTWRITEBYTECODE"]
 # Cargo calls this instead of rustc. What the cargo of a build script compiles, which inherits NUM_JOBS, is part
 # of that script's package: the one that carries the guest program, or the one with the libraries for QEMU.
 RECORDER = """\
