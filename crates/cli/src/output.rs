@@ -61,18 +61,40 @@ pub(crate) fn duration_or_dash(ns: Option<i64>) -> String {
 
 /// A duration in nanoseconds for people: three digits that matter.
 pub(crate) fn duration(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        size if size < 1e3 => return format!("{ns:.0} ns"),
-        size if size < 1e6 => (ns / 1e3, "us"),
-        size if size < 1e9 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
+    let (per_unit, unit, digits) = unit(ns);
+    format!("{:.digits$} {unit}", ns / per_unit)
+}
+
+/// The same for an upper bound: what is shown is not below it.
+pub(crate) fn duration_at_most(ns: u64) -> String {
+    rounded(ns, u64::div_ceil)
+}
+
+/// The same for a lower bound: what is shown is not above it.
+pub(crate) fn duration_at_least(ns: u64) -> String {
+    rounded(ns, |ns, last| ns / last)
+}
+
+fn rounded(ns: u64, divide: fn(u64, u64) -> u64) -> String {
+    let (per_unit, _, digits) = unit(ns as f64);
+    let last = (per_unit as u64 / 10_u64.pow(digits as u32)).max(1);
+    duration((divide(ns, last) * last) as f64)
+}
+
+/// In ns, the unit that a duration is shown in; its name; and how many digits are behind the point.
+fn unit(ns: f64) -> (f64, &'static str, usize) {
+    let (per_unit, unit) = match ns.abs() {
+        size if size < 1e3 => return (1.0, "ns", 0),
+        size if size < 1e6 => (1e3, "us"),
+        size if size < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
     };
-    let digits = match value.abs() {
+    let digits = match (ns / per_unit).abs() {
         size if size < 10.0 => 2,
         size if size < 100.0 => 1,
         _ => 0,
     };
-    format!("{value:.digits$} {unit}")
+    (per_unit, unit, digits)
 }
 
 /// A number with thousands apart.

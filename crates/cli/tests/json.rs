@@ -81,6 +81,7 @@ period = \"100ms\"
 
 [gateway.central]
 rules = \"car-to-body.rules.toml\"
+delay = [\"20us\", \"200us\"]
 ";
 
 const FORWARDED: &str = "\
@@ -345,6 +346,7 @@ fn run_tte(scene: &mut Scene) {
 
 fn run_lab(scene: &mut Scene) {
     scene.run("network show", "car.network.toml");
+    scene.run("network bound", "car.network.toml");
     scene.run("lab list", "two.toml");
     scene.run("lab list", "kernel.toml --coverage");
     scene.run("lab run", "two.toml --out before");

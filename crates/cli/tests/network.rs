@@ -1,4 +1,4 @@
-//! `candor network show`, as a user sees it.
+//! `candor network`, as a user sees it.
 
 use std::fs;
 use std::io::Write;
@@ -24,10 +24,23 @@ impl Scene {
         Self(folder)
     }
 
-    /// What a command prints on standard output and standard error, and its exit code.
+    /// What `network show` prints on standard output and standard error, and its exit code.
     fn run(&self, arguments: &[&str], input: &str) -> (String, String, Option<i32>) {
+        self.run_command("show", arguments, input)
+    }
+
+    fn bound(&self, arguments: &[&str]) -> (String, String, Option<i32>) {
+        self.run_command("bound", arguments, "")
+    }
+
+    fn run_command(
+        &self,
+        command: &str,
+        arguments: &[&str],
+        input: &str,
+    ) -> (String, String, Option<i32>) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_candor"))
-            .args(["network", "show"])
+            .args(["network", command])
             .args(arguments)
             .current_dir(self.0.path())
             .stdin(Stdio::piped())
@@ -111,4 +124,102 @@ fn exit_codes_tell_what_is_wrong() {
     let (_, findings, _) = scene.run(&[path.to_str().unwrap()], "");
     let rules = scene.0.path().join("g.rules.toml");
     assert!(findings.contains(&format!("{}:2:9: error: ", rules.display())), "{findings}");
+}
+
+/// Two buses and a gateway between them, without the message that is lost.
+const BOUND: &str = "bus.a.bitrate = \"500k\"\nbus.b.bitrate = \"250k\"\nqueue_depth = 8\n\
+    deadlines.Long = \"1ms\"\nnodes.a = [\"Engine\", \"Brakes\"]\n\
+    message = [\n\
+    { name = \"Speed\", id = \"0x100\", node = \"Engine\", period = \"10ms\", length = 2 },\n\
+    { name = \"Long\", id = \"0x101\", node = \"Engine\", period = \"100ms\", jitter = \"100us\" },\n\
+    { name = \"Force\", id = \"0x102\", node = \"Brakes\", period = \"20ms\", deadline = \"5ms\" },\n\
+    ]\n[gateway.g]\nrules = \"g.rules.toml\"\ndelay = [\"20us\", \"200us\"]\nqueue = \"fifo\"\n";
+
+/// In bits of 2 us: Speed has 75, the others 135. Long waits for one Force and one Speed, and is late by 100 us.
+///
+/// On b, in a FIFO queue, all wait for each other, and nobody else sends there. A frame on a takes at least 60, 108 and 108 bits
+/// without stuff bits and intermission.
+const BOUND_SHOWN: &str = "\
+bus  identifier  message  sent by     longest  jitter  blocking  interference  response  end to end  deadline     slack
+---  ----------  -------  ----------  -------  ------  --------  ------------  --------  ----------  --------  --------
+a    0x100       Speed    Engine       150 us    0 ns    270 us          0 ns    420 us      420 us   10.0 ms   9.58 ms
+a    0x101       Long     Engine       270 us  100 us    270 us        150 us    790 us      790 us   1.00 ms    210 us
+a    0x102       Force    Brakes       270 us    0 ns      0 ns        420 us    690 us      690 us   5.00 ms   4.31 ms
+b    0x100       Speed    g (from a)   300 us  480 us      0 ns       1.08 ms   1.86 ms     2.00 ms   10.0 ms   8.00 ms
+b    0x101       Long     g (from a)   540 us  754 us      0 ns        840 us   2.14 ms     2.37 ms   1.00 ms  -1.37 ms
+b    0x102       Force    g (from a)   540 us  654 us      0 ns        840 us   2.04 ms     2.27 ms   5.00 ms   2.73 ms
+
+";
+
+#[test]
+fn bounds_are_shown_with_what_they_are_made_of() {
+    let scene = Scene::new(BOUND, RULES);
+    let (shown, findings, code) = scene.bound(&["n.toml"]);
+    assert_eq!((findings.as_str(), code), ("", Some(1)));
+    assert!(shown.starts_with(BOUND_SHOWN));
+    assert!(shown.contains("\nLong on b: up to 1.37 ms later than its deadline\n"));
+    assert!(shown.contains("\ng         b   fifo                   3      8\n"));
+    assert!(shown.contains("\nThese bounds hold if\n"));
+    let (json, _, _) = scene.bound(&["n.toml", "--json"]);
+    for expected in [
+        r#""message":"Long","node":"Engine","from":"a","bus":"a","id":"0x101","gateways":[],"longest_ns":270000,"jitter_ns":100000,"#,
+        r#""blocking_ns":270000,"blocked_by":"Force","interference_ns":150000,"response_ns":790000,"best_ns":216000,"worst_ns":790000,"#,
+        r#""deadline_ns":1000000,"slack_ns":-1370000,"verdict":"missed","reason":null}"#,
+        r#"{"type":"queue","data":{"sender":"g","bus":"b","queue":"fifo","queue_depth":8,"frames":3,"overflows":false}}"#,
+    ] {
+        assert!(json.contains(expected), "{expected}\n{json}");
+    }
+    // With a deadline that can be met, all is well.
+    let (_, _, code) = Scene::new(&BOUND.replace("\"1ms\"", "\"5ms\""), RULES).bound(&["n.toml"]);
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn what_has_no_bound_says_why() {
+    let two_frames = BOUND.replace("queue_depth = 8", "queue_depth = 2");
+    let slow = BOUND.replace("bus.b.bitrate = \"250k\"", "bus.b.bitrate = \"15k\"");
+    let busy = BOUND.replace("delay = [\"20us\", \"200us\"]", "time_per_frame = \"7ms\"");
+    for (network, expected) in [
+        (&two_frames, "the queue of g on b: at worst 3 of 2: frames can be lost\n"),
+        (&two_frames, "Speed on b: no bound: the queue of g on b can lose it\n"),
+        (&slow, "Speed on b: no bound: it and what it waits for need 104.0 % of the time"),
+        (&busy, "Force on b: no bound: the frames that g receives need 112.0 % of its time\n"),
+        (&busy, "the queue of g on b: no bound for its 8 places: frames can be lost\n"),
+    ] {
+        let (shown, _, code) = Scene::new(network, RULES).bound(&["n.toml"]);
+        assert_eq!(code, Some(1));
+        assert!(shown.contains(expected), "{expected}\n{shown}");
+    }
+}
+
+#[test]
+fn what_a_bound_needs_is_missed_where_it_should_stand() {
+    let delay = "delay = [\"20us\", \"200us\"]";
+    for (from, to, expected) in [
+        (delay, "", "n.toml:11:1: error: nobody knows how long gateway `g` takes\n"),
+        (
+            delay,
+            "delay = [\"2ms\", \"20us\"]",
+            "n.toml:13:9: error: `delay` is at least 2ms, and at most 20us, which is less",
+        ),
+        (delay, "delay = 20", "error: `delay` is an integer, expected the least and the greatest"),
+        (delay, "delay = [\"20us\"]", "error: `delay` is a list, expected"),
+        (
+            delay,
+            "delay = \"20us\"\ntime_per_frame = \"20us\"",
+            "`delay` or `time_per_frame`, not both",
+        ),
+        ("\"5ms\"", "\"0ms\"", "error: a deadline must be above 0"),
+        ("deadlines.Long", "deadlines.Lang", "there is no message `Lang`"),
+        (
+            "deadlines.Long = \"1ms\"",
+            "deadlines.Long = \"0ms\"",
+            "error: a deadline must be above 0",
+        ),
+    ] {
+        let (shown, findings, code) =
+            Scene::new(&BOUND.replace(from, to), RULES).bound(&["n.toml"]);
+        assert_eq!((shown.as_str(), code), ("", Some(1)));
+        assert!(findings.contains(expected), "{expected}\n{findings}");
+    }
 }

@@ -336,6 +336,7 @@ mod tests {
             is_fd: false,
             period: Nanos::from_micros(period_us),
             jitter: Nanos::from_micros(period_us / 3),
+            deadline: None,
             offset: None,
             payload: Payload::Signals,
         };

@@ -2,6 +2,15 @@
 //!
 //! | module | what it bounds |
 //! |---|---|
-//! | [`bus`] | the response times of one bus whose nodes have priority queues |
+//! | [`arrivals`](Arrivals) | how densely frames are queued |
+//! | [`bus`] | the response times of one bus |
+//! | [`processor`] | the time of a gateway that serves frames one by one |
+//! | [`network`] | all of it together: from bus to bus, and what queues hold |
 
+mod arrivals;
 pub mod bus;
+pub mod network;
+pub mod processor;
+
+pub use arrivals::Arrivals;
+pub use network::{Bound, Bounds, bounds};

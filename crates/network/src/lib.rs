@@ -16,8 +16,10 @@ pub mod file;
 pub mod flow;
 mod message;
 
+pub use bound::bounds;
 use candor_engine::Table;
 pub use candor_queue::Discipline;
+use candor_time::Nanos;
 use candor_wire::can::Timing;
 
 pub use message::{Message, Payload, longest_transmission, show_id};
@@ -85,12 +87,34 @@ impl Default for Queue {
     }
 }
 
+/// How long a gateway takes from when it has a frame to when a copy is in the transmit queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delay {
+    /// At least and at most so long, whatever else comes.
+    Between(Nanos, Nanos),
+    /// One processor takes each frame that arrives, in their order, for at least and at most so long; also those that no rule
+    /// takes.
+    PerFrame(Nanos, Nanos),
+}
+
 /// A computer that forwards frames from bus to bus by rules.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     /// Its name.
     pub name: String,
+    /// How long it takes; `None` if nobody says it.
+    pub delay: Option<Delay>,
+    /// Its transmit queue on each bus.
+    pub queue: Queue,
     /// Its rules. Their buses have the names of the network's; those that are virtual exist inside the
     /// gateway only.
     pub rules: Table,
+}
+
+impl Gateway {
+    /// A gateway that nobody knows more of than its name and its rules.
+    #[must_use]
+    pub fn new(name: impl Into<String>, rules: Table) -> Self {
+        Self { name: name.into(), delay: None, queue: Queue::default(), rules }
+    }
 }

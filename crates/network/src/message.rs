@@ -22,6 +22,8 @@ pub struct Message {
     pub offset: Option<Nanos>,
     /// Each release is late by up to this.
     pub jitter: Nanos,
+    /// From the release until a frame must have arrived on every bus; the period if it is not given.
+    pub deadline: Option<Nanos>,
     /// What is in its data.
     pub payload: Payload,
 }

@@ -1,7 +1,8 @@
 //! The bounds against judges: a library whose theorems are proven in Coq (PROSA), and buses that are played through.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use candor_network::bound::bus::{NoBound, Stream, response};
+use candor_network::bound::Arrivals;
+use candor_network::bound::bus::{NoBound, Stream, responses};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use response_time_analysis::arrival::Sporadic;
@@ -19,8 +20,9 @@ fn buses() -> impl Strategy<Value = Vec<Stream>> {
         let stream = |(key, (transmission_ns, period_ns, jitter_ns))| Stream {
             key,
             transmission_ns,
-            period_ns,
-            jitter_ns,
+            arrivals: Some(Arrivals { period_ns, jitter_ns }),
+            held_ns: 0,
+            fifo: None,
         };
         (0..).zip(streams).map(stream).collect()
     })
@@ -29,7 +31,7 @@ fn buses() -> impl Strategy<Value = Vec<Stream>> {
 /// The bound of the library, which counts from when a frame is queued.
 fn of_library(streams: &[Stream], of: usize) -> Option<u64> {
     let arrivals = |stream: &Stream| {
-        let (period, jitter) = (stream.period_ns, stream.jitter_ns);
+        let Arrivals { period_ns: period, jitter_ns: jitter } = stream.arrivals.unwrap();
         Sporadic { min_inter_arrival: Duration::from(period), jitter: Duration::from(jitter) }
     };
     let cost = |stream: &Stream| Scalar::new(Service::from(stream.transmission_ns));
@@ -55,9 +57,9 @@ proptest! {
     /// release; which of them is the latest only the law here knows.
     #[test]
     fn a_proven_library_has_the_same_bounds(streams in buses()) {
-        for of in 0..streams.len() {
-            let jitter_ns = streams[of].jitter_ns;
-            match response(&streams, of, 1) {
+        for (of, found) in responses(&streams, 1).into_iter().enumerate() {
+            let jitter_ns = streams[of].arrivals.unwrap().jitter_ns;
+            match found {
                 Ok(own) => {
                     let judge = of_library(&streams, of).unwrap();
                     let range = judge..=judge + jitter_ns;

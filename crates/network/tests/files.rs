@@ -1,7 +1,7 @@
 //! What network files say, and what is wrong with them.
 
 use candor_network::Network;
-use candor_network::file::parse;
+use candor_network::file::{Purpose, parse};
 use candor_network::flow::{flows, loads};
 
 const BUSES: &str = "bus.a.bitrate = '500k'\nbus.b.bitrate = '250k'\n\
@@ -27,7 +27,7 @@ fn read(text: &str, files: &[(&str, &str)]) -> (Option<Network>, String) {
         let file = files.iter().find(|(known, _)| *known == name);
         file.map(|(_, text)| text.as_bytes().to_vec()).ok_or_else(|| "is absent".into())
     };
-    let (network, findings) = parse("n.toml", text, &include);
+    let (network, findings) = parse("n.toml", text, &include, Purpose::Flow);
     (network, findings.to_string())
 }
 

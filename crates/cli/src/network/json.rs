@@ -3,7 +3,8 @@
 use candor_network::flow::Load;
 use candor_network::{Bus, Discipline, Network, Node, show_id};
 
-use super::show::Reached;
+use super::Reached;
+use super::bound::{InQueue, Late, Verdict};
 use crate::json::{objects, words};
 
 objects! {
@@ -77,8 +78,70 @@ objects! {
         /// The gateways that it has passed, in order; empty on the bus that it is sent on
         gateways;
     }
+
+    /// How late a message can be on a bus: where it is sent, or where gateways forward it to. Times are upper bounds if nothing
+    /// else is said.
+    "message" of "network bound" for Late<'_> as it {
+        /// The name of the message
+        message = it.reached.message.name;
+        /// The node that sends it
+        node = it.reached.node.name;
+        /// The bus that it is sent on
+        from = it.reached.from;
+        /// The bus that this object is about
+        bus = it.reached.bus.name;
+        /// The identifier on this bus in hex; an extended one ends in x
+        id = show_id(it.reached.flow.frame.can_id());
+        /// The gateways that it has passed, in order; empty on the bus that it is sent on
+        gateways = it.reached.gateways;
+        /// The longest transmission on this bus in ns, intermission included
+        longest_ns = it.bound().map(|it| it.longest_ns);
+        /// How late a frame may be queued on this bus in ns: the jitter of the message, or what its way adds
+        jitter_ns = it.bound().map(|it| it.jitter_ns);
+        /// The time for which a less urgent frame blocks it in ns
+        blocking_ns = it.bound().map(|it| it.response.blocking_ns);
+        /// The message whose frame that is; null if there is none
+        blocked_by = it.blocked_by;
+        /// The time of all other frames that it waits for in ns
+        interference_ns = it.interference_ns();
+        /// The time on this bus in ns, from when a frame is released there at the earliest, to its end with intermission
+        response_ns = it.bound().map(|it| it.response.response_ns);
+        /// The least time from the release of the message to the end of the frame on this bus in ns
+        best_ns = it.bound().map(|it| it.best_ns);
+        /// The time from the release of the message to the end of the frame on this bus in ns; null if it has no bound
+        worst_ns = it.bound().map(|it| it.worst_ns);
+        /// By when it must have arrived after its release in ns
+        deadline_ns = it.deadline_ns;
+        /// How much earlier than that it arrives in ns; below 0 if it can be late
+        slack_ns = it.slack_ns();
+        /// Whether it arrives in time
+        verdict = it.verdict();
+        /// Why it has no bound; null if it has one
+        reason;
+    }
+
+    /// How many frames a transmit queue holds at worst.
+    "queue" of "network bound" for InQueue<'_> as it {
+        /// The node or the gateway that it is of
+        sender;
+        /// The bus that it sends on
+        bus;
+        /// The order in it
+        queue = it.bound.queue.discipline;
+        /// How many frames it holds
+        queue_depth = it.bound.queue.depth;
+        /// How many frames are in it at worst, the one on the bus included; null if there is no bound
+        frames = it.bound.frames;
+        /// Whether it can lose frames
+        overflows = it.bound.overflows();
+    }
 }
 
 words! {
+    Verdict {
+        "met": "no frame is later than its deadline",
+        "missed": "a frame can be later than its deadline",
+        "no bound": "nobody can say how late it is; `reason` has why"
+    }
     Discipline { "fifo": "the oldest first", "priority": "the most urgent first" }
 }

@@ -2,23 +2,20 @@
 //!
 //! `candor help json network show` describes what `--json` prints.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use candor_diagnostics::{Findings, Severity, counted, visible};
-use candor_network::flow::{Flow, Load, flows, loads};
-use candor_network::{Bus, Message, Network, Node, file, longest_transmission, show_id};
-use candor_output::say;
-use candor_rules::file::disk;
+use candor_diagnostics::{counted, visible};
+use candor_network::file::Purpose;
+use candor_network::flow::{Flow, Load, loads};
+use candor_network::{Network, Node, longest_transmission, show_id};
 use candor_time::Nanos;
 use candor_wire::can::Timing;
 use clap::Args;
 
+use super::{Reached, bus_name, load};
 use crate::Answer;
-use crate::color;
-use crate::file_kind::FileKind;
 use crate::json::lines;
 use crate::output::{Table, duration, print};
-use crate::route::read;
 
 #[derive(Args)]
 pub(crate) struct Show {
@@ -32,34 +29,11 @@ pub(crate) struct Show {
 }
 
 pub(super) fn run(arguments: &Show) -> Answer {
-    let path = &arguments.file;
-    let name = path.display().to_string();
-    let is_input = path.as_os_str() == "-";
-    let (network, findings) = if is_input { from_input()? } else { file::load(path)? };
-    if network.is_none()
-        && !is_input
-        && let Some(mix_up) = FileKind::Network.mix_up(path)
-    {
-        return Err(mix_up);
-    }
-    color::eprint_findings(&findings);
-    // There are errors about networks whose flows cannot be listed.
-    let Some((network, flows)) = network.and_then(|it| flows(&it).ok().map(|flows| (it, flows)))
-    else {
-        say!("{name}: {}", counted(findings.count(Severity::Error), "error"));
-        return Ok(false);
-    };
+    let Some((network, flows)) = load(&arguments.file, Purpose::Flow)? else { return Ok(false) };
     let loads = loads(&network, &flows);
     let shown = Shown { network: &network, flows: &flows, loads: &loads };
     print(&if arguments.json { shown.json()? } else { shown.text() })?;
     Ok(true)
-}
-
-/// The network on standard input.
-fn from_input() -> Result<(Option<Network>, Findings), String> {
-    let text = read(Path::new("-"), "network file").map_err(|reason| format!("-: {reason}"))?;
-    let include = |name: &str| disk::read(Path::new(name), disk::MOST_BYTES);
-    Ok(file::parse("-", &text, &include))
 }
 
 /// What is shown.
@@ -78,20 +52,11 @@ impl<'a> Shown<'a> {
     }
 
     fn bus_name(&self, node: &Node) -> &'a str {
-        self.network.buses.get(node.bus).map_or("", |bus| bus.name.as_str())
+        bus_name(self.network, node.bus)
     }
 
     fn message(&self, flow: &'a Flow) -> Option<Reached<'a>> {
-        let node = self.network.nodes.get(flow.node)?;
-        let gateways = flow.gateways.iter().filter_map(|&index| self.network.gateways.get(index));
-        Some(Reached {
-            flow,
-            node,
-            message: node.messages.get(flow.message)?,
-            from: self.bus_name(node),
-            bus: self.network.buses.get(flow.bus)?,
-            gateways: gateways.map(|gateway| gateway.name.as_str()).collect(),
-        })
+        Reached::new(self.network, flow)
     }
 
     /// The title and a table each of buses, nodes and messages.
@@ -163,27 +128,8 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// A message on a bus that it reaches.
-pub(crate) struct Reached<'a> {
-    pub(crate) flow: &'a Flow,
-    pub(crate) node: &'a Node,
-    pub(crate) message: &'a Message,
-    /// The bus of the node.
-    pub(crate) from: &'a str,
-    pub(crate) bus: &'a Bus,
-    pub(crate) gateways: Vec<&'a str>,
-}
-
 impl Reached<'_> {
-    /// The node, or the gateways that pass it on.
-    fn sender(&self) -> String {
-        match self.gateways.is_empty() {
-            true => self.node.name.clone(),
-            false => format!("{} (from {})", self.gateways.join(", "), self.from),
-        }
-    }
-
-    /// `None` if the bus cannot carry it.
+    /// The longest time on its bus; `None` if the bus cannot carry it.
     pub(crate) fn longest(&self) -> Option<Nanos> {
         let longest = longest_transmission(&self.flow.frame, self.bus.timing);
         longest.filter(|_| !self.flow.is_refused)

@@ -282,7 +282,7 @@ fn read(reading: Reading<'_>) -> Option<Examined> {
     };
     let Hosted { world, traffic, rules, conditions } = hosted?;
     let count = if matches!(traffic, Traffic::Replay { .. }) { u64::MAX } else { DEFAULT_COUNT };
-    let gateway = rules.map(|rules| Gateway { name: "gateway".into(), rules });
+    let gateway = rules.map(|rules| Gateway::new("gateway", rules));
     let network = Network { gateways: gateway.into_iter().collect(), ..reader.network };
     let kind = Arc::new(CanGateway { network, traffic, world });
     Some(Examined { kind, conditions, inputs: reader.inputs, count })

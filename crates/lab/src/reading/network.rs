@@ -95,7 +95,7 @@ pub(crate) fn read(
         return NetworkFile::default();
     };
     let path = locate(base, name);
-    let read = file::load(&path).and_then(|(network, found)| {
+    let read = file::load(&path, file::Purpose::Flow).and_then(|(network, found)| {
         let text = disk::read_text(&path, "network file")?;
         Ok((network.is_some(), found, text))
     });
@@ -133,8 +133,10 @@ pub(crate) fn read(
                 gateways = Some(value);
             }
             key if OF_TRAFFIC.contains(&key) => {
-                if key == "dbc" {
-                    value = renamed(&value, &beside);
+                match key {
+                    "dbc" => value = renamed(&value, &beside),
+                    "message" => without(&mut value, "deadline"),
+                    _ => {}
                 }
                 messages.set_path(&["traffic", key], value);
             }
@@ -166,6 +168,17 @@ fn rename_files(tables: &mut Value, key: &str, beside: &dyn Fn(&str) -> String) 
     if let Data::Table(tables) = &mut tables.data {
         for (name, file) in files {
             tables.set_path(&[&name, key], file);
+        }
+    }
+}
+
+/// Takes a key that is not of an experiment out of several tables.
+fn without(tables: &mut Value, key: &str) {
+    if let Data::Array(tables) = &mut tables.data {
+        for table in tables {
+            if let Data::Table(table) = &mut table.data {
+                let _ = table.remove(key);
+            }
         }
     }
 }

@@ -1,37 +1,50 @@
-//! The response times of a bus whose nodes offer their most urgent frame at every arbitration.
+//! The response times of a bus whose nodes offer the frame at the head of their queues at every arbitration.
 //!
 //! # The law
 //!
-//! Take a message `m` with the longest transmission `C`, the period `T` and the release jitter `J`: its `n`-th frame is queued at
-//! some time of `[a + nT, a + nT + J]`. Nothing stops a transmission, so a frame waits for
+//! Take a frame of a message `m` with the longest transmission `C`, the period `T` and the release jitter `J`. Its **group** is
+//! what waits in order of time: all messages of its FIFO queue, or the message alone if the queue is one of priorities. `L` is the
+//! least urgent key of the group. While a frame of the group waits, somebody offers a frame at least as urgent as `L` at each
+//! arbitration, so that no less urgent one of others begins. Nothing stops a transmission. So the frame waits for
 //!
-//! - **blocking**: the longest less urgent frame `B`, which began just before it was queued, whoever sends it;
-//! - **interference**: every more urgent frame that is queued before its own transmission begins. In a time `t` a message `k` has
-//!   at most `ceil((t + J_k) / T_k)` of them: its first one late by `J_k`, all others early. One that is queued within the bit
-//!   time `tau` in which this frame begins still wins, so it is counted up to `t + tau`;
-//! - **its own frames before it**: since frames cannot be interrupted, one that is sent late pushes back what others had to wait
-//!   for into the time of the next one. So it does not suffice to look at the first frame (the fault of Tindell's analysis of
-//!   1994): all of them within a busy period count.
+//! - **blocking**: the longest frame `B` of others, less urgent than `L`, which began just before;
+//! - **interference**: every frame of others that is more urgent than `L` and offered before its own transmission begins. In a
+//!   time `t` a message `k` has at most `ceil((t + J_k + F_k) / T_k)` of them ([`Arrivals`]): its first one is late by `J_k`, all
+//!   others are early. If it comes out of a FIFO queue it may have been held there by `F_k`, and is offered only then. One that
+//!   is offered within the bit time `tau` in which this frame begins still wins, so the time is `t + tau`;
+//! - **its group before it**: what was queued before it or at the same time. Of its own message that matters for queues of
+//!   priorities, too: a frame that is sent late pushes back what others had to wait for into the time of the next one, so the
+//!   first frame need not be the latest (the fault of Tindell's analysis of 1994).
 //!
-//! The busy period of `m` is the least `t > 0` with `t = B + sum of ceil((t + J_k) / T_k) C_k` over all `k` at least as urgent as
-//! `m`. It has `Q = ceil((t + J) / T)` frames of `m`. The `q`-th of them, from 0, begins at the least
+//! The busy period is the least `t > 0` with `t = B + sum of C_k times the frames of k within t` over the group and all others
+//! that are more urgent than `L`. After that time at the latest all of them are sent once. Say that frame `q` of `m`, from 0, is
+//! queued at `A`, counted from the beginning of such a period. It begins at the least
 //!
 //! ```text
-//! w(q) = B + q C + sum over k more urgent than m of ceil((w(q) + J_k + tau) / T_k) C_k
+//! w = B + q C + sum over the others k of the group: C_k times the frames of k in [0, A]
+//!             + sum over the more urgent k of others: C_k times those within w + tau
 //! ```
 //!
-//! and ends at `w(q) + C`, counted from the earliest time at which the first one could have been queued; its own nominal release
-//! is `q T` later. So its response time, from the nominal release, is at most `R(q) = J + w(q) - q T + C`, and the bound is the
-//! greatest of all `q`.
+//! It ends at `w + C`. It was not queued before `q T - J`, and its nominal release was not before `max(A, q T) - J`. So
+//! its response time from that release is at most `R = J + w + C - max(A, q T)`, and the bound is the greatest of all `q` with
+//! `q T - J` within the busy period, and all `A`. Between two frames of the group that may come `w` stays and `R` does not grow,
+//! so of `A` only those times count, and `q T`, until the next frame of `m` may come: with that one the sum is greater.
 //!
-//! R. Davis, A. Burns, R. Bril, J. Lukkien, "Controller Area Network (CAN) schedulability analysis: Refuted, revisited and
-//! revised", Real-Time Systems 35 (2007), pages 239 to 272.
+//! Alone in its group a frame has `A = q T` only, and this is the law of R. Davis, A. Burns, R. Bril, J. Lukkien, "Controller Area
+//! Network (CAN) schedulability analysis: Refuted, revisited and revised", Real-Time Systems 35 (2007), pages 239 to 272. That
+//! what a FIFO queue holds counts with its least urgent key, and others see it late by `F`, is from R. Davis, S. Kollmann,
+//! V. Pollex, F. Slomka, "Schedulability analysis for Controller Area Network (CAN) with FIFO queues, priority queues and
+//! gateways", Real-Time Systems 49 (2013), pages 73 to 116. Their formula looks at one instance of each message, and holds while
+//! none is queued twice; here all of a busy period are looked at.
 //!
 //! # What is taken where the law has an edge
 //!
 //! The safe side: the whole blocking frame counts, though a bit of it has passed; `tau` is a whole bit time; transmissions have
 //! the intermission in them, so a frame ends 3 bits before its bound at the latest; times that are no whole nanoseconds are
-//! rounded up. Two streams of one key are both in each other's way.
+//! rounded up. Two streams of one key are in each other's way, both as blocking and as interference. What is queued in a FIFO at
+//! the same instant is before the frame.
+
+use super::Arrivals;
 
 /// What sends frames of one identifier on a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,53 +53,89 @@ pub struct Stream {
     pub key: u32,
     /// The longest transmission, intermission included, in ns, rounded up.
     pub transmission_ns: u64,
-    /// The time from one nominal release to the next, in ns; above 0.
-    pub period_ns: u64,
-    /// For how long a frame may be queued after its nominal release, in ns.
-    pub jitter_ns: u64,
+    /// When its frames are queued; `None` if nobody knows.
+    pub arrivals: Option<Arrivals>,
+    /// For how long a frame waits in its FIFO queue before it is offered, in ns; 0 for a queue of priorities.
+    pub held_ns: u64,
+    /// The FIFO queue in which it waits, by a number of its own; `None` for a queue of priorities.
+    pub fifo: Option<usize>,
 }
 
 /// How late the frames of a stream can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The longest less urgent frame, in ns.
+    /// The longest less urgent frame of others, in ns.
     pub blocking_ns: u64,
-    /// How long the bus is busy at worst with frames that are at least as urgent, in ns.
+    /// Which stream it is of.
+    pub blocked_by: Option<usize>,
+    /// How long the bus is busy at worst with the frames that this stream has to wait for, in ns.
     pub busy_ns: u64,
     /// Frames of the stream in that time.
     pub instances: u64,
     /// Which of them is the latest, from 0.
     pub latest: u64,
-    /// From when that one is queued at the earliest until its transmission begins, in ns.
-    pub queuing_ns: u64,
+    /// When that one is queued in that time, in ns.
+    pub queued_ns: u64,
+    /// When its transmission begins at the latest in that time, in ns.
+    pub begins_ns: u64,
     /// From the nominal release to the end of the intermission, in ns: the bound.
     pub response_ns: u64,
+    /// From when a frame is queued until its transmission begins, in ns: of all frames, not of the latest one.
+    pub waiting_ns: u64,
 }
 
 /// Why there is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoBound {
-    /// The frames that are at least as urgent take so much of the time, in millionths, rounded down: all of it, or more.
+    /// The frames that it has to wait for, and its own, take so much of the time, in millionths: all of it, or more.
     Overloaded(u64),
     /// The busy period is longer than [`LONGEST_NS`].
     TooLong,
+    /// It has to wait for frames of this stream, and nobody knows how many.
+    Unknown(usize),
 }
 
-/// The longest busy period that is looked at: an hour. A network whose buses rest less often is as good as overloaded.
-pub const LONGEST_NS: u64 = 3_600_000_000_000;
+/// The longest busy period that is looked at: 10 s. A bus that rests less often is as good as overloaded.
+pub const LONGEST_NS: u64 = 10_000_000_000;
 
-/// The frames of a stream in a time.
-fn frames(stream: &Stream, time_ns: u64) -> u64 {
-    time_ns.saturating_add(stream.jitter_ns).div_ceil(stream.period_ns)
+/// A stream of which the arrivals are known.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    index: usize,
+    transmission_ns: u64,
+    arrivals: Arrivals,
 }
 
-/// The time that streams take of a time.
-fn demand<'a>(streams: impl IntoIterator<Item = &'a Stream>, time_ns: u64) -> u64 {
-    let of = |stream: &Stream| frames(stream, time_ns).saturating_mul(stream.transmission_ns);
-    streams.into_iter().fold(0, |sum: u64, stream| sum.saturating_add(of(stream)))
+/// The time that the frames of streams within a time take.
+fn demand(streams: &[Known], time_ns: u64) -> u64 {
+    let of = |it: &Known| it.arrivals.within(time_ns).saturating_mul(it.transmission_ns);
+    streams.iter().fold(0, |sum: u64, it| sum.saturating_add(of(it)))
 }
 
-/// The least solution of `t = f(t)` from `t` on, for an `f` that does not fall.
+/// A sum that stands in for the demand of streams from below: `share * t + first` in a time `t`.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    share: f64,
+    first_ns: f64,
+}
+
+impl Line {
+    fn of(streams: &[Known]) -> Self {
+        let sum = |of: fn(&Arrivals) -> f64| -> f64 {
+            streams.iter().map(|it| of(&it.arrivals) * it.transmission_ns as f64).sum()
+        };
+        Self { share: sum(Arrivals::rate), first_ns: sum(Arrivals::burst) }
+    }
+
+    /// No `t` with `t = before + demand(t)` is less than this: at least this much of the way to it need not be walked.
+    fn least(self, before_ns: u64) -> u64 {
+        // What floating point may be wrong by is taken off.
+        let least = (before_ns as f64 + self.first_ns) / (1.0 - self.share) * (1.0 - 1e-9) - 1.0;
+        if least > 0.0 { least as u64 } else { 0 }
+    }
+}
+
+/// The least solution of `t = law(t)` from `time_ns` on, for a law that does not fall.
 fn least(mut time_ns: u64, law: impl Fn(u64) -> u64) -> Result<u64, NoBound> {
     loop {
         let next = law(time_ns);
@@ -100,51 +149,170 @@ fn least(mut time_ns: u64, law: impl Fn(u64) -> u64) -> Result<u64, NoBound> {
     }
 }
 
-/// The share of time that streams take, in millionths; rounded down, each on its own.
-fn share<'a>(streams: impl IntoIterator<Item = &'a Stream>) -> u64 {
-    let of = |stream: &Stream| {
-        let share = u128::from(stream.transmission_ns) * 1_000_000 / u128::from(stream.period_ns);
-        u64::try_from(share).unwrap_or(u64::MAX)
-    };
-    streams.into_iter().fold(0, |sum: u64, stream| sum.saturating_add(of(stream)))
+/// What a group has to wait for.
+struct Group {
+    blocking_ns: u64,
+    blocked_by: Option<usize>,
+    /// More urgent streams of others, as late as they are offered.
+    urgent: Vec<Known>,
+    line: Line,
+    /// The streams of the group itself, as they are queued.
+    members: Vec<Known>,
+    busy_ns: u64,
 }
 
-/// How late the frames of `streams[of]` can be on a bus of these streams, whose bits take `bit_ns` nanoseconds, rounded up.
-///
-/// # Errors
-/// There is no bound, or none below an hour.
-pub fn response(streams: &[Stream], of: usize, bit_ns: u64) -> Result<Response, NoBound> {
-    let Some(own) = streams.get(of) else { return Err(NoBound::TooLong) };
-    let others = || streams.iter().enumerate().filter(|(index, _)| *index != of);
-    let urgent: Vec<_> =
-        others().map(|(_, it)| it).filter(|other| other.key <= own.key).copied().collect();
-    let less_urgent = others().map(|(_, it)| it).filter(|other| other.key >= own.key);
-    let blocking_ns = less_urgent.map(|other| other.transmission_ns).max().unwrap_or(0);
-    let at_least_as_urgent = || urgent.iter().chain([own]);
-    let share = share(at_least_as_urgent());
-    if share >= 1_000_000 {
-        return Err(NoBound::Overloaded(share));
+impl Group {
+    /// The group of the streams `of` on a bus.
+    fn new(streams: &[Stream], of: &[usize]) -> Result<Self, NoBound> {
+        let key = of.iter().filter_map(|&it| streams.get(it)).map(|it| it.key).max().unwrap_or(0);
+        let others = || streams.iter().enumerate().filter(|(index, _)| !of.contains(index));
+        let blocking = others().filter(|(_, it)| it.key >= key);
+        let blocking = blocking.max_by_key(|(index, it)| (it.transmission_ns, usize::MAX - index));
+        let known = |index: usize, stream: &Stream, held_ns| match stream.arrivals {
+            None => Err(NoBound::Unknown(index)),
+            Some(arrivals) => {
+                let transmission_ns = stream.transmission_ns;
+                Ok(Known { index, transmission_ns, arrivals: arrivals.delayed(held_ns) })
+            }
+        };
+        let urgent = others().filter(|(_, it)| it.key <= key);
+        let urgent = urgent.map(|(index, it)| known(index, it, it.held_ns));
+        let urgent = urgent.collect::<Result<Vec<_>, _>>()?;
+        let members = of.iter().filter_map(|&index| Some(known(index, streams.get(index)?, 0)));
+        let members = members.collect::<Result<Vec<_>, _>>()?;
+        let blocking_ns = blocking.map_or(0, |(_, it)| it.transmission_ns);
+        let all = [urgent.as_slice(), &members].concat();
+        let line = Line::of(&all);
+        if line.share >= 1.0 {
+            return Err(NoBound::Overloaded((line.share * 1e6).round() as u64));
+        }
+        let first = all.iter().map(|it| it.transmission_ns).min().unwrap_or(0);
+        let first = first.max(line.least(blocking_ns));
+        let busy_ns = least(first, |time| blocking_ns.saturating_add(demand(&all, time)))?;
+        let line = Line::of(&urgent);
+        let blocked_by = blocking.map(|(index, _)| index);
+        Ok(Self { blocking_ns, blocked_by, urgent, line, members, busy_ns })
     }
-    let busy_ns =
-        least(own.transmission_ns, |time| blocking_ns + demand(at_least_as_urgent(), time))?;
-    let instances = frames(own, busy_ns).max(1);
-    let mut latest = (0, 0, 0);
-    let mut queuing_ns = blocking_ns;
-    for instance in 0..instances {
-        let before = blocking_ns + instance * own.transmission_ns;
-        // It begins a transmission after the one before at the earliest: otherwise that one would begin earlier, too.
-        let first = before.max(queuing_ns + own.transmission_ns * u64::from(instance > 0));
-        queuing_ns = least(first, |time| before + demand(&urgent, time + bit_ns))?;
-        // The earliest release is not before `instance` periods.
-        let released_ns = instance * own.period_ns;
-        let end_ns = own.jitter_ns + queuing_ns + own.transmission_ns;
-        let response_ns = end_ns.saturating_sub(released_ns);
-        if response_ns > latest.2 {
-            latest = (instance, queuing_ns.saturating_sub(released_ns), response_ns);
+
+    /// How late the frames of one of its streams can be.
+    fn response(&self, own: &Known, bit_ns: u64) -> Result<Response, NoBound> {
+        let mut response = Response {
+            blocking_ns: self.blocking_ns,
+            blocked_by: self.blocked_by,
+            busy_ns: self.busy_ns,
+            instances: own.arrivals.within(self.busy_ns).max(1),
+            latest: 0,
+            queued_ns: 0,
+            begins_ns: 0,
+            response_ns: 0,
+            waiting_ns: 0,
+        };
+        let others: Vec<_> =
+            self.members.iter().filter(|it| it.index != own.index).copied().collect();
+        let mut begins_ns = self.blocking_ns;
+        let mut times = Vec::new();
+        for instance in 0..response.instances {
+            let nominal_ns = own.arrivals.nominal(instance);
+            self.times(&others, own, instance, &mut times);
+            if !others.is_empty() {
+                // The frames of others before this one may be fewer than for the last time of the one before.
+                begins_ns = 0;
+            }
+            for &queued_ns in &times {
+                let own_before = instance.saturating_mul(own.transmission_ns);
+                let group = demand(&others, queued_ns.saturating_add(1));
+                let before = self.blocking_ns.saturating_add(own_before).saturating_add(group);
+                // What is queued later begins later.
+                let first = before.max(self.line.least(before)).max(begins_ns);
+                let law = |time: u64| {
+                    before.saturating_add(demand(&self.urgent, time.saturating_add(bit_ns)))
+                };
+                begins_ns = least(first, law)?;
+                response.waiting_ns = response.waiting_ns.max(begins_ns.saturating_sub(queued_ns));
+                let end_ns =
+                    (begins_ns + own.transmission_ns).saturating_add(own.arrivals.jitter_ns);
+                let response_ns = end_ns.saturating_sub(queued_ns.max(nominal_ns));
+                if response_ns > response.response_ns {
+                    (response.latest, response.queued_ns) = (instance, queued_ns);
+                    (response.begins_ns, response.response_ns) = (begins_ns, response_ns);
+                }
+            }
+        }
+        Ok(response)
+    }
+
+    /// The times at which frame `instance` may be queued that count, ascending.
+    fn times(&self, others: &[Known], own: &Known, instance: u64, times: &mut Vec<u64>) {
+        let last_ns = self.busy_ns.saturating_sub(1);
+        let first_ns = own.arrivals.distance(instance).min(last_ns);
+        let next_ns = own.arrivals.nominal(instance + 1).min(self.busy_ns);
+        times.clear();
+        times.push(first_ns);
+        times.push(own.arrivals.nominal(instance).min(last_ns));
+        for other in others {
+            let first = other.arrivals.within(first_ns.saturating_add(1));
+            let distances = (first..).map(|index| other.arrivals.distance(index));
+            times.extend(distances.take_while(|&it| it < next_ns));
+        }
+        times.sort_unstable();
+        times.dedup();
+    }
+}
+
+/// How late the frames of each stream can be on a bus of these streams, whose bits take `bit_ns` nanoseconds, rounded up;
+/// for each, there may be no bound.
+#[must_use]
+pub fn responses(streams: &[Stream], bit_ns: u64) -> Vec<Result<Response, NoBound>> {
+    let mut responses = vec![Err(NoBound::TooLong); streams.len()];
+    let mut is_done = vec![false; streams.len()];
+    for of in 0..streams.len() {
+        if is_done[of] {
+            continue;
+        }
+        let is_member = |index: &usize| match streams[of].fifo {
+            None => *index == of,
+            fifo => streams[*index].fifo == fifo,
+        };
+        let members: Vec<_> = (of..streams.len()).filter(is_member).collect();
+        let group = Group::new(streams, &members);
+        for &member in &members {
+            is_done[member] = true;
+            responses[member] = match &group {
+                Err(reason) => Err(*reason),
+                Ok(group) => {
+                    let own = group.members.iter().find(|it| it.index == member);
+                    own.map_or(Err(NoBound::TooLong), |own| group.response(own, bit_ns))
+                }
+            };
         }
     }
-    let (latest, queuing_ns, response_ns) = latest;
-    Ok(Response { blocking_ns, busy_ns, instances, latest, queuing_ns, response_ns })
+    responses
+}
+
+/// How many frames of each other stream the latest frame of `streams[of]` waits for, but for the blocking one: those with none
+/// are left out.
+#[must_use]
+pub fn interference(
+    streams: &[Stream],
+    of: usize,
+    response: &Response,
+    bit_ns: u64,
+) -> Vec<(usize, u64)> {
+    let Some(own) = streams.get(of) else { return Vec::new() };
+    let is_member = |it: &Stream| own.fifo.is_some() && it.fifo == own.fifo;
+    let group = streams.iter().filter(|it| is_member(it)).map(|it| it.key);
+    let key = group.chain([own.key]).max().unwrap_or(0);
+    let frames = |(index, it): (usize, &Stream)| {
+        let arrivals = it.arrivals?;
+        let frames = match () {
+            () if index == of => response.latest,
+            () if is_member(it) => arrivals.within(response.queued_ns + 1),
+            () if it.key <= key => arrivals.delayed(it.held_ns).within(response.begins_ns + bit_ns),
+            () => 0,
+        };
+        (frames > 0).then_some((index, frames))
+    };
+    streams.iter().enumerate().filter_map(frames).collect()
 }
 
 #[cfg(test)]
@@ -156,15 +324,20 @@ mod tests {
         let stream = |(key, &(transmission_us, period_us)): (u32, &(u64, u64))| Stream {
             key,
             transmission_ns: transmission_us * 1_000,
-            period_ns: period_us * 1_000,
-            jitter_ns: 0,
+            arrivals: Some(Arrivals { period_ns: period_us * 1_000, jitter_ns: 0 }),
+            held_ns: 0,
+            fifo: None,
         };
         (0..).zip(of).map(stream).collect()
     }
 
+    fn delay(stream: &mut Stream, by_ns: u64) {
+        stream.arrivals = stream.arrivals.map(|it| it.delayed(by_ns));
+    }
+
     fn responses_us(streams: &[Stream], bit_ns: u64) -> Vec<u64> {
-        let response = |of| response(streams, of, bit_ns).unwrap().response_ns / 1_000;
-        (0..streams.len()).map(response).collect()
+        let responses = responses(streams, bit_ns).into_iter();
+        responses.map(|it| it.unwrap().response_ns / 1_000).collect()
     }
 
     /// The example of Davis et al. (2007): the second frame of C in its busy period is the latest.
@@ -172,9 +345,10 @@ mod tests {
     fn the_second_frame_may_be_the_latest() {
         let set = streams(&[(1_000, 2_500), (1_000, 3_500), (1_000, 3_500)]);
         assert_eq!(responses_us(&set, 8_000), [2_000, 3_000, 3_500]);
-        let last = response(&set, 2, 8_000).unwrap();
+        let last = responses(&set, 8_000)[2].unwrap();
         assert_eq!((last.busy_ns, last.instances, last.latest), (7_000_000, 2, 1));
-        assert_eq!((last.blocking_ns, last.queuing_ns), (0, 2_500_000));
+        assert_eq!((last.blocking_ns, last.queued_ns, last.begins_ns), (0, 3_500_000, 6_000_000));
+        assert_eq!(interference(&set, 2, &last, 8_000), [(0, 3), (1, 2), (2, 1)]);
     }
 
     /// The 17 messages of the SAE benchmark at 125 kbit/s, as `examples/sae.toml` has them.
@@ -212,13 +386,19 @@ mod tests {
     #[test]
     fn a_bus_without_rest_has_no_bound() {
         let mut set = streams(&[(500, 1_000), (500, 1_000), (1, 1_000)]);
-        assert!(response(&set, 0, 2_000).is_ok());
-        assert_eq!(response(&set, 1, 2_000), Err(NoBound::Overloaded(1_000_000)));
-        assert_eq!(response(&set, 2, 2_000), Err(NoBound::Overloaded(1_001_000)));
-        // An hour and more of rests that are too short.
+        let found = responses(&set, 2_000);
+        assert!(found[0].is_ok());
+        assert_eq!(found[1], Err(NoBound::Overloaded(1_000_000)));
+        assert_eq!(found[2], Err(NoBound::Overloaded(1_001_000)));
         set = streams(&[(999_999, 1_000_000)]);
-        set[0].jitter_ns = LONGEST_NS * 2;
-        assert_eq!(response(&set, 0, 2_000), Err(NoBound::TooLong));
+        delay(&mut set[0], LONGEST_NS * 2);
+        assert_eq!(responses(&set, 2_000), [Err(NoBound::TooLong)]);
+        // Of what is more urgent than a frame, all must be known.
+        set = streams(&[(100, 1_000), (100, 1_000), (100, 1_000)]);
+        set[1].arrivals = None;
+        let found = responses(&set, 2_000);
+        assert_eq!(found[0].unwrap().blocking_ns, 100_000);
+        assert_eq!(found[1..], [Err(NoBound::Unknown(1)); 2]);
     }
 
     /// A frame that may be late lets two of it come at once.
@@ -226,8 +406,27 @@ mod tests {
     fn jitter_lets_frames_come_together() {
         let mut set = streams(&[(100, 1_000), (100, 1_000)]);
         assert_eq!(responses_us(&set, 2_000), [200, 200]);
-        set[0].jitter_ns = 950_000;
+        delay(&mut set[0], 950_000);
         // Blocked by the other one, and late by its own jitter; the other one waits for two.
         assert_eq!(responses_us(&set, 2_000), [1_150, 300]);
+    }
+
+    /// What is in front of it in its queue is sent first, however little urgent that is.
+    #[test]
+    fn a_fifo_queue_waits_as_long_as_its_least_urgent_frame() {
+        let mut set = streams(&[(100, 10_000), (100, 1_000), (100, 10_000), (300, 10_000)]);
+        // The first and the third one share a queue: both wait for each other, the second one, and what blocks.
+        (set[0].fifo, set[2].fifo) = (Some(7), Some(7));
+        assert_eq!(responses_us(&set, 2_000), [600, 500, 600, 600]);
+        let found = responses(&set, 2_000);
+        assert_eq!(found[0].unwrap().waiting_ns, 500_000);
+        assert_eq!(interference(&set, 0, &found[0].unwrap(), 2_000), [(1, 1), (2, 1)]);
+        // Others see them as late as they are held.
+        for of in [0, 2] {
+            set[of].held_ns = 500_000;
+        }
+        assert_eq!(responses_us(&set, 2_000), [600, 500, 600, 600]);
+        set[0].held_ns = 9_900_000;
+        assert_eq!(responses_us(&set, 2_000), [600, 600, 600, 700]);
     }
 }

@@ -67,6 +67,7 @@ pub fn dbc_messages(name: &str, bytes: &[u8], list: &str) -> Result<DbcMessages,
             period,
             offset: None,
             jitter: Nanos::ZERO,
+            deadline: None,
             payload: Payload::Signals,
         };
         found.messages.push((node, message));

@@ -64,8 +64,9 @@ pub(super) fn name_of<'a>(
     Some(name)
 }
 
-/// A message of `[[message]]`. What does not say itself what is in it has this `fill`.
-pub(super) fn listed(mut entry: Section<'_>, usual: Option<Fill>) -> Sent {
+/// A message of `[[message]]`. What does not say itself what is in it has this `fill`. Only in network files it may have a
+/// deadline.
+pub(super) fn listed(mut entry: Section<'_>, usual: Option<Fill>, has_deadline: bool) -> Sent {
     require(
         &mut entry,
         &[
@@ -106,6 +107,7 @@ pub(super) fn listed(mut entry: Section<'_>, usual: Option<Fill>) -> Sent {
         period: period.max(SHORTEST_PERIOD),
         offset: entry.nanos("offset"),
         jitter: entry.nanos("jitter").unwrap_or_default(),
+        deadline: has_deadline.then(|| deadline(&mut entry)).flatten(),
     };
     let node = entry.string("node");
     let node = node.and_then(|name| name_of("node", name, entry.origin_of("node"), findings));
@@ -120,6 +122,21 @@ pub(super) fn listed(mut entry: Section<'_>, usual: Option<Fill>) -> Sent {
     // Without an identifier it can be held against nothing.
     let node = can_id.and(node).map(str::to_owned);
     Sent { bus: None, node, message, is_named: own.is_some(), places }
+}
+
+/// `deadline`: above 0.
+fn deadline(entry: &mut Section<'_>) -> Option<Nanos> {
+    let deadline = entry.nanos("deadline")?;
+    if deadline == Nanos::ZERO {
+        no_deadline(entry.origin_of("deadline"), entry.findings());
+    }
+    Some(deadline)
+}
+
+/// A deadline of 0 is a finding.
+pub(super) fn no_deadline(origin: &Origin, findings: &Findings) {
+    let hint = "write how late a frame may arrive after its release, as in \"5ms\"";
+    findings.error_with_hint(origin, "a deadline must be above 0", hint);
 }
 
 /// What is in a message: its `data`, its `fill`, or that of all messages.

@@ -15,7 +15,7 @@ mod senders;
 
 use std::path::Path;
 
-use candor_config::Section;
+use candor_config::{Section, Table};
 use candor_diagnostics::{Findings, Source};
 pub use candor_rules::file::Include;
 use candor_rules::file::disk;
@@ -23,7 +23,7 @@ use candor_rules::file::disk;
 use self::check::{Places, check};
 use self::gateway::gateway;
 use self::listed::require;
-use crate::Network;
+use crate::{Network, Queue};
 
 pub use self::bus::{bus, bus_named};
 pub use self::context::Context;
@@ -38,7 +38,12 @@ pub use self::nodes::{nodes, queue};
 ///
 /// There is a network only if there are no errors.
 #[must_use]
-pub fn parse(name: &str, text: &str, include: Include<'_>) -> (Option<Network>, Findings) {
+pub fn parse(
+    name: &str,
+    text: &str,
+    include: Include<'_>,
+    purpose: Purpose,
+) -> (Option<Network>, Findings) {
     let findings = Findings::new();
     let source = Source::new(name, text);
     let Some(document) = candor_config::parse(&source, &findings) else { return (None, findings) };
@@ -76,10 +81,18 @@ pub fn parse(name: &str, text: &str, include: Include<'_>) -> (Option<Network>, 
         is_used: true,
     };
     let nodes = nodes(&mut file, &context);
+    let usual = queue(&mut file, Queue::default());
     let mut gateways = Vec::new();
     for entry in file.table_entries("gateway") {
         match entry.value.as_table() {
-            Some(table) => gateways.extend(gateway(&entry.key, table, &context, &findings)),
+            Some(table) if purpose == Purpose::Bound && !has_delay(table) => {
+                let message = format!("nobody knows how long gateway `{}` takes", entry.key);
+                let hint = "write the least and the greatest time from a frame to its copy, as in \
+                            delay = [\"20us\", \"200us\"]; or that of its processor for each frame, \
+                            as in time_per_frame = \"15us\"";
+                findings.error_with_hint(table.origin(), message, hint);
+            }
+            Some(table) => gateways.extend(gateway(&entry.key, table, usual, &context, &findings)),
             None => entry.value.wrong_type(&entry.key, "a table with rules", &findings),
         }
     }
@@ -92,13 +105,26 @@ pub fn parse(name: &str, text: &str, include: Include<'_>) -> (Option<Network>, 
     ((!findings.has_errors()).then_some(network), findings)
 }
 
+/// What a network file is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Where each message goes.
+    Flow,
+    /// How late it can be: gateways must say how long they take.
+    Bound,
+}
+
+fn has_delay(gateway: &Table) -> bool {
+    ["delay", "time_per_frame"].iter().any(|key| gateway.get(key).is_some())
+}
+
 /// Reads a network file from disk, and the files that it names, which are looked for beside it.
 ///
 /// # Errors
 /// It cannot be read: a sentence that begins with its name.
-pub fn load(path: &Path) -> Result<(Option<Network>, Findings), String> {
+pub fn load(path: &Path, purpose: Purpose) -> Result<(Option<Network>, Findings), String> {
     let text = disk::read_text(path, "network file")?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let include = |name: &str| disk::read(&folder.join(name), disk::MOST_BYTES);
-    Ok(parse(&path.display().to_string(), &text, &include))
+    Ok(parse(&path.display().to_string(), &text, &include, purpose))
 }

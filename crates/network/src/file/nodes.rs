@@ -3,9 +3,10 @@
 use candor_config::{Section, Value};
 use candor_diagnostics::{Findings, Origin, meant_or, part_of};
 use candor_queue::Discipline;
+use candor_time::Nanos;
 
 use super::context::Context;
-use super::listed::{Places, Sent, listed, name_of};
+use super::listed::{Places, Sent, listed, name_of, no_deadline};
 use super::senders::{Placed, by_node};
 use super::{bus_named, dbc_messages};
 use crate::{Message, Node, Queue};
@@ -20,7 +21,7 @@ pub fn queue(section: &mut Section<'_>, usual: Queue) -> Queue {
     }
 }
 
-/// The nodes that the tables `nodes`, `node`, `message`, `offsets` of a section describe, and its keys
+/// The nodes that the tables `nodes`, `node`, `message`, `offsets`, `deadlines` of a section describe, and its keys
 /// `dbc`, `offset`, `queue` and `queue_depth`. Other keys are left to the caller. Nodes that send nothing are
 /// behind the others.
 #[must_use]
@@ -51,8 +52,13 @@ pub fn nodes(section: &mut Section<'_>, context: &Context<'_>) -> Vec<Node> {
     }
     let queues = reader.queues(section, usual, &placed, &misplaced);
     let tables = section.sections("message").into_iter();
-    messages.extend(tables.map(|message| listed(message, context.fill)));
+    // Experiments have no deadlines.
+    let is_network = context.prefix.is_empty();
+    messages.extend(tables.map(|message| listed(message, context.fill, is_network)));
     reader.offsets(section, &mut messages);
+    if is_network {
+        reader.deadlines(section, &mut messages);
+    }
     if !context.is_used {
         return Vec::new();
     }
@@ -152,13 +158,37 @@ impl Reader<'_> {
                 message.offset.get_or_insert(offset);
             }
         }
-        for entry in section.table_entries("offsets") {
-            let offset = entry.value.nanos(&entry.key, self.findings);
+        self.by_name(section, "offsets", messages, |message, offset| message.offset = Some(offset));
+    }
+
+    /// By when frames must have arrived: `[deadlines]`, by name.
+    fn deadlines(&self, section: &mut Section<'_>, messages: &mut [Sent]) {
+        for entry in section.table_entries("deadlines") {
+            if entry.value.nanos(&entry.key, &Findings::new()) == Some(Nanos::ZERO) {
+                no_deadline(&entry.value.origin, self.findings);
+            }
+        }
+        let set = |message: &mut Message, time| message.deadline = Some(time);
+        self.by_name(section, "deadlines", messages, set);
+    }
+
+    /// A table with a time for some messages, by their names.
+    fn by_name(
+        &self,
+        section: &mut Section<'_>,
+        table: &'static str,
+        messages: &mut [Sent],
+        set: impl Fn(&mut Message, Nanos),
+    ) {
+        for entry in section.table_entries(table) {
+            let time = entry.value.nanos(&entry.key, self.findings);
             let mut known = false;
-            for Sent { message, .. } in messages.iter_mut() {
-                if message.name == entry.key {
-                    known = true;
-                    message.offset = offset.or(message.offset);
+            for Sent { message, .. } in
+                messages.iter_mut().filter(|it| it.message.name == entry.key)
+            {
+                known = true;
+                if let Some(time) = time {
+                    set(message, time);
                 }
             }
             if self.context.is_used && !known {

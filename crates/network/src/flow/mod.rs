@@ -30,6 +30,8 @@ pub struct Flow {
     pub bus: usize,
     /// A frame of it, as it is on that bus.
     pub frame: Frame,
+    /// The index of the flow that it is a copy of, in the list of [`flows`].
+    pub parent: Option<usize>,
     /// The indices of the gateways that it has passed, in order; none on the bus where it is sent.
     pub gateways: Vec<usize>,
     /// The index of the rule of the last of them that sends it.
@@ -100,8 +102,12 @@ pub fn flows(network: &Network) -> Result<Vec<Flow>, Unbounded> {
     for (node, message, bus, frame) in sent(network) {
         let is_refused = is_refused(network, bus, &frame);
         let gateways = Vec::new();
-        let first = Flow { node, message, bus, frame, gateways, rule: None, is_refused };
-        flows.extend(follow(network, &mut forwarders, first, &mut left)?);
+        let (parent, rule) = (None, None);
+        let first = Flow { node, message, bus, frame, parent, gateways, rule, is_refused };
+        let before = flows.len();
+        let mut found = follow(network, &mut forwarders, first, &mut left)?;
+        found.iter_mut().for_each(|flow| flow.parent = flow.parent.map(|it| it + before));
+        flows.append(&mut found);
     }
     Ok(flows)
 }
@@ -119,8 +125,6 @@ fn follow(
     let mut budget = MOST_COPIES.min(*left);
     *left -= budget;
     let mut flows = vec![first];
-    // For each of them the one that it is a copy of.
-    let mut parents = vec![None];
     let mut next = 0;
     while let Some(flow) = flows.get(next).cloned() {
         for (gateway, forwarder) in forwarders.iter_mut().enumerate() {
@@ -133,12 +137,12 @@ fn follow(
             for Copy { bus, frame, rule } in copies {
                 let gateways = flow.gateways.iter().copied().chain([gateway]).collect();
                 let is_refused = is_refused(network, bus, &frame);
-                let copy = Flow { bus, frame, gateways, rule: Some(rule), is_refused, ..flow };
-                if let Some(circle) = circle(&flows, &parents, next, &copy) {
+                let (parent, rule_of) = (Some(next), Some(rule));
+                let copy = Flow { bus, frame, parent, gateways, rule: rule_of, is_refused, ..flow };
+                if let Some(circle) = circle(&flows, &copy) {
                     return Err(unbounded(gateway, rule, Reason::Endless(circle)));
                 }
                 flows.push(copy);
-                parents.push(Some(next));
             }
         }
         next += 1;
@@ -147,17 +151,11 @@ fn follow(
     Ok(flows)
 }
 
-/// If one of the flows that `copy` comes from, of which `parent` is the last, is like it: the gateways and
-/// buses from there to the copy.
-fn circle(
-    flows: &[Flow],
-    parents: &[Option<usize>],
-    parent: usize,
-    copy: &Flow,
-) -> Option<Vec<(usize, usize)>> {
+/// If one of the flows that `copy` comes from is like it: the gateways and buses from there to the copy.
+fn circle(flows: &[Flow], copy: &Flow) -> Option<Vec<(usize, usize)>> {
     let step = |flow: &Flow| Some((flow.sent_by()?, flow.bus));
     let mut steps = vec![step(copy)?];
-    let mut at = Some(parent);
+    let mut at = copy.parent;
     while let Some(index) = at {
         let flow = flows.get(index)?;
         steps.push(step(flow)?);
@@ -165,7 +163,7 @@ fn circle(
             steps.reverse();
             return Some(steps);
         }
-        at = parents.get(index).copied().flatten();
+        at = flow.parent;
     }
     None
 }

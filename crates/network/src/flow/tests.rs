@@ -20,6 +20,7 @@ fn network(gateways: &[Described<'_>]) -> Network {
         period: Nanos::from_millis(10),
         offset: None,
         jitter: Nanos::ZERO,
+        deadline: None,
         payload: Payload::Signals,
     };
     let node = |bus, messages| Node { name: "N".into(), bus, queue: Queue::default(), messages };
@@ -41,7 +42,7 @@ fn network(gateways: &[Described<'_>]) -> Network {
         let buses = buses.iter().map(bus).collect();
         let rules = rules.iter().map(rule).collect();
         let rules = Table { buses, rules, max_hops: 3, ..Table::default() };
-        Gateway { name: "G".into(), rules }
+        Gateway::new("G", rules)
     };
     Network {
         title: String::new(),

@@ -92,6 +92,20 @@ pub fn length(frame: &Frame) -> Result<Length, NotOnTheWire> {
 /// # Errors
 /// An error report has none.
 pub fn worst_length(frame: &Frame) -> Result<Length, NotOnTheWire> {
+    length_of_kind(frame, |stuffable| (stuffable - 1) / 4)
+}
+
+/// A length that no frame with this kind, identifier format, data length and BRS falls below: that without stuff bits, but for the
+/// fixed ones of CAN FD.
+///
+/// # Errors
+/// An error report has none.
+pub fn least_length(frame: &Frame) -> Result<Length, NotOnTheWire> {
+    length_of_kind(frame, |_| 0)
+}
+
+/// The length of a frame of which so many bits from its start on are stuffed with so many others.
+fn length_of_kind(frame: &Frame, stuffing: fn(u32) -> u32) -> Result<Length, NotOnTheWire> {
     let extended = frame.is_extended();
     let bytes = frame.data().len() as u32;
     let header = HeaderLen::new(frame);
@@ -99,13 +113,13 @@ pub fn worst_length(frame: &Frame) -> Result<Length, NotOnTheWire> {
         Kind::Error => Err(NotOnTheWire),
         Kind::Data | Kind::Remote => {
             let stuffable = if extended { 54 } else { 34 } + 8 * bytes;
-            let stuff_bits = (stuffable - 1) / 4;
+            let stuff_bits = stuffing(stuffable);
             Ok(Length { nominal: stuffable + stuff_bits + TAIL_BITS, data: 0, stuff_bits })
         }
         Kind::Fd => {
             let fields = FdFields::new(frame);
-            let dynamic = (header.total + 8 * bytes - 1) / 4;
-            let arbitration = (header.to_brs - 1) / 4;
+            let dynamic = stuffing(header.total + 8 * bytes);
+            let arbitration = stuffing(header.to_brs);
             let after_brs = header.total - header.to_brs + 8 * bytes + fields.crc_field_bits();
             let stuff_bits = dynamic + fields.fixed_stuff_bits;
             Ok(fields.split(
@@ -393,9 +407,13 @@ mod tests {
         }
 
         #[test]
-        fn no_frame_is_longer_than_the_worst(frame in any_frame()) {
+        fn no_frame_is_longer_than_the_worst_or_shorter_than_the_least(frame in any_frame()) {
             let (exact, worst) = (length(&frame).unwrap(), worst_length(&frame).unwrap());
             prop_assert!(exact.nominal <= worst.nominal && exact.data <= worst.data);
+            let least = least_length(&frame).unwrap();
+            prop_assert!(least.nominal <= exact.nominal && least.data <= exact.data);
+            let unstuffed = if frame.is_fd() { worst.total() - worst.stuff_bits + least.stuff_bits } else { exact.total() - exact.stuff_bits };
+            prop_assert_eq!(least.total(), unstuffed);
             prop_assert_eq!(exact.total() - exact.stuff_bits, worst.total() - worst.stuff_bits);
         }
 

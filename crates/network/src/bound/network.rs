@@ -1,0 +1,456 @@
+//! How late the frames of a network can be on each bus that they reach: the laws of buses, gateways and queues together.
+//!
+//! # From bus to bus
+//!
+//! A frame arrives on its bus at least the shortest transmission `S`, and at most the bound `R` after its nominal release. A
+//! gateway has its copy in the transmit queue at least `d` and at most `D` later. So copies are queued as if released `S + d`
+//! after the message, with a jitter of `R + D - S - d`, which may well be above the period: the frames stay in their order. Such a
+//! jitter makes others later, and theirs may come back to this bus. All jitters begin with none, and are computed again until none
+//! grows: that is the least fixed point. (K. Tindell, J. Clark, "Holistic schedulability analysis for distributed hard real-time
+//! systems", Microprocessing and Microprogramming 40 (1994), pages 117 to 134.) From the release of the message to the end of the
+//! copy, there pass at least all `S` and `d` of its way, and at most those before the last bus, and the bound there.
+//!
+//! `S` is a frame without a stuff bit and without intermission, its parts rounded down; if the data of a message are given, the
+//! frame that they make, on the bus where it is sent.
+//!
+//! # What a queue holds
+//!
+//! A frame is in its queue from when it is queued until its transmission has ended, `Q + C` later at most, with `Q` the longest
+//! wait. At any time all frames of a message in the queue were queued within the time `Q + C` before: at most
+//! `ceil((Q + C + J) / T)`. The sum of all messages is enough, and need not be the least depth that is. The frame that is being
+//! sent counts. A queue that may need more than it has loses frames: then those that it sends have no bound.
+
+use candor_wire::can::bits::{least_length, length, worst_length};
+use candor_wire::can::{Bitrate, Frame, Timing};
+
+use super::bus::{self, LONGEST_NS, Response, Stream, interference, responses};
+use super::{Arrivals, processor};
+use crate::flow::Flow;
+use crate::{Delay, Discipline, Message, Network, Payload, Queue};
+
+/// How late frames can be, by flow of the network.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// In the order of the flows.
+    pub flows: Vec<Result<Bound, NoBound>>,
+    /// The transmit queues that frames pass: of nodes, then of gateways on each bus.
+    pub queues: Vec<QueueBound>,
+    /// By gateway: the longest time from when it has a frame to when the copy is queued, in ns.
+    pub delays_ns: Vec<Option<u64>>,
+    buses: Vec<OnBus>,
+}
+
+/// How late the frames of a flow can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The longest transmission on this bus, intermission included, in ns.
+    pub longest_ns: u64,
+    /// For how long a frame may be queued after its nominal release, in ns: the jitter of the message, or what its way adds.
+    pub jitter_ns: u64,
+    /// On this bus.
+    pub response: Response,
+    /// The flow whose frame blocks it the longest.
+    pub blocked_by: Option<usize>,
+    /// From the release of the message to the end of the frame on this bus at least, in ns.
+    pub best_ns: u64,
+    /// From the release of the message to the end of the frame and its intermission on this bus at most, in ns.
+    pub worst_ns: u64,
+}
+
+/// Why the frames of a flow have no bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoBound {
+    /// Its bus cannot carry it: a CAN FD frame on a classical bus.
+    Lost,
+    /// The frames that it has to wait for, and its own, take so much of the time of the bus, in millionths.
+    Overloaded(u64),
+    /// The bus does not rest for longer than [`LONGEST_NS`].
+    TooLong,
+    /// Jitters of these flows make each other grow without an end.
+    Growing(Vec<usize>),
+    /// It waits for the frames of this flow, and nobody knows how densely they come.
+    WaitsFor(usize),
+    /// It is a copy of this flow, which has no bound.
+    Behind(usize),
+    /// The processor of this gateway needs more time for all frames than there is.
+    Processor(usize, bus::NoBound),
+    /// This queue may lose frames: the index in [`Bounds::queues`].
+    Overflow(usize),
+}
+
+/// Who a transmit queue belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// The node of this index.
+    Node(usize),
+    /// The gateway of the first index, on the bus of the second one.
+    Gateway(usize, usize),
+}
+
+/// How many frames a transmit queue holds at worst.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueBound {
+    /// Whose it is.
+    pub sender: Sender,
+    /// Its order and depth.
+    pub queue: Queue,
+    /// The flows that pass it.
+    pub flows: Vec<usize>,
+    /// So many frames are in it at most, that on the bus included; `None` if there is no bound.
+    pub frames: Option<u64>,
+}
+
+impl QueueBound {
+    /// Whether frames can be lost.
+    #[must_use]
+    pub fn overflows(&self) -> bool {
+        self.frames.is_none_or(|frames| frames > self.queue.depth as u64)
+    }
+}
+
+/// The streams of a bus.
+#[derive(Clone, Debug)]
+struct OnBus {
+    bit_ns: u64,
+    /// The flow of each stream.
+    flows: Vec<usize>,
+    streams: Vec<Stream>,
+    responses: Vec<Result<Response, bus::NoBound>>,
+    is_new: bool,
+}
+
+/// After so many rounds jitters that still grow are believed to grow for ever.
+const MOST_ROUNDS: usize = 1_000;
+
+/// How late the frames of each flow can be; `flows` are those of the network ([`flows`](crate::flow::flows)). A gateway whose
+/// delay nobody knows takes no time.
+#[must_use]
+pub fn bounds(network: &Network, flows: &[Flow]) -> Bounds {
+    let mut analysis = Analysis::new(network, flows);
+    let mut round = 0;
+    loop {
+        analysis.buses.iter_mut().for_each(OnBus::respond);
+        let grown = analysis.hand_on(round >= MOST_ROUNDS);
+        if grown.is_empty() {
+            return analysis.bounds();
+        }
+        if round == MOST_ROUNDS {
+            analysis.growing = grown;
+        }
+        round += 1;
+    }
+}
+
+struct Analysis<'a> {
+    network: &'a Network,
+    flows: &'a [Flow],
+    queues: Vec<QueueBound>,
+    /// By flow: its queue.
+    queue_of: Vec<usize>,
+    /// By flow: the shortest and the longest transmission, in ns.
+    transmission_ns: Vec<(u64, u64)>,
+    /// By flow: the bus and the index there; `None` if the bus cannot carry it.
+    place: Vec<Option<(usize, usize)>>,
+    buses: Vec<OnBus>,
+    /// By gateway.
+    delays: Vec<Result<u64, NoBound>>,
+    growing: Vec<usize>,
+}
+
+impl<'a> Analysis<'a> {
+    fn new(network: &'a Network, flows: &'a [Flow]) -> Self {
+        let bus = |bus: &crate::Bus| OnBus {
+            bit_ns: up_ns(bus.timing.nominal, 1),
+            flows: Vec::new(),
+            streams: Vec::new(),
+            responses: Vec::new(),
+            is_new: true,
+        };
+        let mut analysis = Self {
+            network,
+            flows,
+            queues: Vec::new(),
+            queue_of: Vec::new(),
+            transmission_ns: Vec::new(),
+            place: Vec::new(),
+            buses: network.buses.iter().map(bus).collect(),
+            delays: vec![Ok(0); network.gateways.len()],
+            growing: Vec::new(),
+        };
+        analysis.queues = queues(network, flows);
+        analysis.queue_of = vec![0; flows.len()];
+        for (index, queue) in analysis.queues.iter().enumerate() {
+            queue.flows.iter().for_each(|&flow| analysis.queue_of[flow] = index);
+        }
+        for (index, flow) in flows.iter().enumerate() {
+            analysis.add(index, flow);
+        }
+        analysis
+    }
+
+    fn message(&self, flow: &Flow) -> Option<&'a Message> {
+        self.network.nodes.get(flow.node)?.messages.get(flow.message)
+    }
+
+    fn add(&mut self, index: usize, flow: &Flow) {
+        let message = self.message(flow);
+        let timing = self.network.buses.get(flow.bus).map(|bus| bus.timing);
+        let transmission_ns = message.zip(timing).and_then(|(message, timing)| {
+            let is_known = flow.parent.is_none() && matches!(message.payload, Payload::Bytes(_));
+            transmission_ns(&flow.frame, timing, is_known)
+        });
+        self.transmission_ns.push(transmission_ns.unwrap_or((0, 0)));
+        let (Some(message), Some((_, longest_ns)), false) =
+            (message, transmission_ns, flow.is_refused)
+        else {
+            return self.place.push(None);
+        };
+        let bus = &mut self.buses[flow.bus];
+        let jitter_ns = if flow.parent.is_none() { message.jitter.as_nanos() } else { 0 };
+        let period_ns = message.period.as_nanos().max(1);
+        let queue = self.queue_of[index];
+        let is_fifo = self.queues[queue].queue.discipline == Discipline::Fifo;
+        self.place.push(Some((flow.bus, bus.streams.len())));
+        bus.flows.push(index);
+        bus.streams.push(Stream {
+            key: flow.frame.arbitration_key(),
+            transmission_ns: longest_ns,
+            arrivals: Some(Arrivals { period_ns, jitter_ns }),
+            held_ns: 0,
+            fifo: is_fifo.then_some(queue),
+        });
+    }
+
+    fn response(&self, flow: usize) -> Option<Response> {
+        let (bus, at) = self.place[flow]?;
+        self.buses[bus].responses.get(at)?.ok()
+    }
+
+    fn stream(&self, flow: usize) -> Option<&Stream> {
+        let (bus, at) = self.place[flow]?;
+        self.buses[bus].streams.get(at)
+    }
+
+    /// Lets what one bus does reach the others; the flows that have grown. If they should have settled, nobody knows these any
+    /// more, so that each of them can grow only once.
+    fn hand_on(&mut self, should_be_settled: bool) -> Vec<usize> {
+        self.delays = (0..self.network.gateways.len()).map(|it| self.delay_ns(it)).collect();
+        let mut grown = Vec::new();
+        for index in 0..self.flows.len() {
+            let Some((bus, at)) = self.place[index] else { continue };
+            let mut stream = self.buses[bus].streams[at];
+            if let (Some(_), Some(response)) = (stream.fifo, self.response(index)) {
+                stream.held_ns = response.waiting_ns;
+            }
+            if let Some(parent) = self.flows[index].parent {
+                let jitter_ns = self.inherited_ns(index, parent);
+                let jitter_ns = jitter_ns.filter(|&it| it <= LONGEST_NS);
+                let arrivals = stream.arrivals.zip(jitter_ns);
+                stream.arrivals = arrivals.map(|(it, jitter_ns)| Arrivals { jitter_ns, ..it });
+            }
+            let bus = &mut self.buses[bus];
+            if stream != bus.streams[at] {
+                if should_be_settled {
+                    stream.arrivals = None;
+                }
+                (bus.streams[at], bus.is_new) = (stream, true);
+                grown.push(index);
+            }
+        }
+        grown
+    }
+
+    /// The jitter of a copy; `None` if nobody knows it.
+    fn inherited_ns(&self, flow: usize, parent: usize) -> Option<u64> {
+        let response = self.response(parent)?;
+        let (shortest_ns, _) = self.transmission_ns[parent];
+        let gateway = self.flows[flow].sent_by()?;
+        let most_ns = *self.delays.get(gateway)?.as_ref().ok()?;
+        let of_delay_ns = most_ns.saturating_sub(self.least_delay_ns(gateway));
+        Some((response.response_ns - shortest_ns).saturating_add(of_delay_ns))
+    }
+
+    fn least_delay_ns(&self, gateway: usize) -> u64 {
+        match self.network.gateways.get(gateway).and_then(|it| it.delay) {
+            Some(Delay::Between(least, _) | Delay::PerFrame(least, _)) => least.as_nanos(),
+            None => 0,
+        }
+    }
+
+    /// The longest time that a gateway takes.
+    fn delay_ns(&self, gateway: usize) -> Result<u64, NoBound> {
+        let time_ns = match self.network.gateways.get(gateway).and_then(|it| it.delay) {
+            None => return Ok(0),
+            Some(Delay::Between(_, most)) => return Ok(most.as_nanos()),
+            Some(Delay::PerFrame(_, most)) => most.as_nanos(),
+        };
+        // It receives all frames of its buses but those that it sends.
+        let rules = &self.network.gateways[gateway].rules;
+        let is_of_it = |bus: usize| {
+            let name = self.network.buses.get(bus).map(|bus| bus.name.as_str());
+            rules.buses.iter().any(|it| !it.is_virtual && Some(it.name.as_str()) == name)
+        };
+        let received = (0..self.flows.len()).filter(|&it| {
+            let flow = &self.flows[it];
+            is_of_it(flow.bus) && flow.sent_by() != Some(gateway) && self.place[it].is_some()
+        });
+        let received: Vec<_> = received.collect();
+        let arrivals = received.iter().map(|&flow| {
+            let (response, stream) = (self.response(flow)?, self.stream(flow)?);
+            let jitter_ns = response.response_ns - self.transmission_ns[flow].0;
+            stream.arrivals.map(|it| Arrivals { jitter_ns, ..it })
+        });
+        let arrivals: Vec<_> = arrivals.collect();
+        processor::served_ns(&arrivals, time_ns).map_err(|reason| match reason {
+            bus::NoBound::Unknown(at) => NoBound::WaitsFor(received[at]),
+            reason => NoBound::Processor(gateway, reason),
+        })
+    }
+
+    fn bounds(mut self) -> Bounds {
+        for index in 0..self.queues.len() {
+            self.queues[index].frames = self.held(&self.queues[index].flows);
+        }
+        let mut found: Vec<Result<Bound, NoBound>> = Vec::new();
+        for index in 0..self.flows.len() {
+            let bound = self.bound(index, &found);
+            found.push(bound);
+        }
+        let delays_ns = self.delays.iter().map(|it| it.as_ref().ok().copied()).collect();
+        Bounds { flows: found, queues: self.queues, delays_ns, buses: self.buses }
+    }
+
+    /// How many frames of these flows, which share a queue, are in it at most.
+    fn held(&self, flows: &[usize]) -> Option<u64> {
+        let of = |&flow: &usize| {
+            let (response, stream) = (self.response(flow)?, self.stream(flow)?);
+            Some(stream.arrivals?.within(response.waiting_ns + stream.transmission_ns))
+        };
+        flows.iter().map(of).sum()
+    }
+
+    /// The bound of a flow; those before it are `found` already.
+    fn bound(&self, index: usize, found: &[Result<Bound, NoBound>]) -> Result<Bound, NoBound> {
+        let flow = &self.flows[index];
+        let (bus, at) = self.place[index].ok_or(NoBound::Lost)?;
+        let bus = &self.buses[bus];
+        let parent = match flow.parent {
+            None => None,
+            Some(parent) => match found.get(parent) {
+                Some(Ok(bound)) => Some((parent, bound)),
+                _ => return Err(NoBound::Behind(parent)),
+            },
+        };
+        if self.growing.contains(&index) {
+            return Err(NoBound::Growing(self.growing.clone()));
+        }
+        if let Some(gateway) = flow.sent_by() {
+            self.delays[gateway].clone()?;
+        }
+        let response = bus.responses[at].map_err(|reason| match reason {
+            bus::NoBound::Overloaded(share) => NoBound::Overloaded(share),
+            bus::NoBound::TooLong => NoBound::TooLong,
+            // Its own jitter is beyond what is looked at.
+            bus::NoBound::Unknown(own) if own == at => NoBound::TooLong,
+            bus::NoBound::Unknown(other) => NoBound::WaitsFor(bus.flows[other]),
+        })?;
+        let queue = self.queue_of[index];
+        if self.queues[queue].overflows() {
+            return Err(NoBound::Overflow(queue));
+        }
+        let (shortest_ns, longest_ns) = self.transmission_ns[index];
+        let stream = bus.streams[at];
+        // The nominal release of the copy, after that of the message.
+        let released_ns = match (parent, flow.sent_by()) {
+            (Some((_, bound)), Some(gateway)) => {
+                bound.best_ns.saturating_add(self.least_delay_ns(gateway))
+            }
+            _ => 0,
+        };
+        Ok(Bound {
+            longest_ns,
+            jitter_ns: stream.arrivals.map_or(0, |it| it.jitter_ns),
+            response,
+            blocked_by: response.blocked_by.map(|it| bus.flows[it]),
+            best_ns: released_ns.saturating_add(shortest_ns),
+            worst_ns: released_ns.saturating_add(response.response_ns),
+        })
+    }
+}
+
+impl OnBus {
+    /// Computes the response times again if a stream has changed.
+    fn respond(&mut self) {
+        if self.is_new {
+            self.responses = responses(&self.streams, self.bit_ns);
+            self.is_new = false;
+        }
+    }
+}
+
+impl Bounds {
+    /// The flows whose frames the latest frame of `flow` waits for on its bus, but for the blocking one, and how many of each.
+    #[must_use]
+    pub fn interference(&self, flow: usize) -> Vec<(usize, u64)> {
+        let Some(Ok(bound)) = self.flows.get(flow) else { return Vec::new() };
+        let place = |bus: &OnBus| bus.flows.iter().position(|&it| it == flow);
+        let place = self.buses.iter().find_map(|bus| Some((bus, place(bus)?)));
+        let Some((bus, at)) = place else { return Vec::new() };
+        let found = interference(&bus.streams, at, &bound.response, bus.bit_ns);
+        found.into_iter().map(|(index, frames)| (bus.flows[index], frames)).collect()
+    }
+}
+
+/// The queues that flows pass.
+fn queues(network: &Network, flows: &[Flow]) -> Vec<QueueBound> {
+    let mut queues: Vec<QueueBound> = Vec::new();
+    let mut add = |sender: Sender, queue: Queue, flows: Vec<usize>| {
+        if !flows.is_empty() {
+            queues.push(QueueBound { sender, queue, flows, frames: None });
+        }
+    };
+    let of = |is_of: &dyn Fn(&Flow) -> bool| {
+        let is_of =
+            |(index, flow): (usize, &Flow)| (is_of(flow) && !flow.is_refused).then_some(index);
+        flows.iter().enumerate().filter_map(is_of).collect::<Vec<_>>()
+    };
+    for (index, node) in network.nodes.iter().enumerate() {
+        let own = of(&|flow| flow.node == index && flow.sent_by().is_none());
+        add(Sender::Node(index), node.queue, own);
+    }
+    for (index, gateway) in network.gateways.iter().enumerate() {
+        for bus in 0..network.buses.len() {
+            let own = of(&|flow| flow.sent_by() == Some(index) && flow.bus == bus);
+            add(Sender::Gateway(index, bus), gateway.queue, own);
+        }
+    }
+    queues
+}
+
+/// How long bits take, in ns, rounded up.
+fn up_ns(rate: Bitrate, bits: u32) -> u64 {
+    (u64::from(bits) * 1_000_000_000).div_ceil(u64::from(rate.bits_per_second()))
+}
+
+/// How long bits take, in ns, rounded down.
+fn down_ns(rate: Bitrate, bits: u32) -> u64 {
+    u64::from(bits) * 1_000_000_000 / u64::from(rate.bits_per_second())
+}
+
+/// The shortest time of a frame without intermission, and the longest one with it, in ns; `None` for an error report. With
+/// other data of the same length, unless these are known.
+fn transmission_ns(frame: &Frame, timing: Timing, is_known: bool) -> Option<(u64, u64)> {
+    let [shortest, longest] = match is_known {
+        true => [length(frame).ok()?; 2],
+        false => [least_length(frame).ok()?, worst_length(frame).ok()?],
+    };
+    let received = longest.without_intermission();
+    let intermission = longest.nominal - received.nominal;
+    let longest_ns = up_ns(timing.nominal, received.nominal)
+        + up_ns(timing.data, received.data)
+        + up_ns(timing.nominal, intermission);
+    let shortest = shortest.without_intermission();
+    let shortest_ns =
+        down_ns(timing.nominal, shortest.nominal) + down_ns(timing.data, shortest.data);
+    Some((shortest_ns, longest_ns))
+}
