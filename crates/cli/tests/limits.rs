@@ -1,6 +1,7 @@
 //! Limits of a process (`ulimit`). A file that reaches its size limit ends no command by a signal, and leaves nothing
 //! half-written. Where no more files can be open, what is open goes on.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
@@ -348,12 +349,19 @@ fn a_service_survives_a_file_that_its_memory_does_not_hold() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(service.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let heard = RefCell::default();
+        let lines = BufReader::new(service.stderr.take().unwrap()).lines();
+        let mut lines = lines.map(Result::unwrap).inspect(|line: &String| {
+            let heard: &RefCell<Vec<String>> = &heard;
+            heard.borrow_mut().push(line.clone());
+        });
         assert!(lines.any(|line| line.contains("serving")), "{limit_kb} kB");
         let large = format!("{listen}[bus.car]\nport = \"{bus}\"\ndbc = \"large.dbc\"\n");
         fs::write(&path, large).unwrap();
         let said = lines.find(|line| line.contains("changed: ") || line.contains("stay in use"));
-        let said = said.unwrap_or_else(|| panic!("{limit_kb} kB: it has ended"));
+        let said = said.unwrap_or_else(|| {
+            panic!("{limit_kb} kB: it has ended: {:?}, {heard:#?}", service.wait())
+        });
         let is_changed = said.contains("changed: ");
         assert!(is_changed || said.contains("raise"), "{limit_kb} kB: {said}");
         assert!(service.try_wait().unwrap().is_none(), "{limit_kb} kB: it has ended");

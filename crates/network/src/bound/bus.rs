@@ -10,7 +10,8 @@
 //! - **blocking**: the longest frame `B` of others, less urgent than `L`, which began just before;
 //! - **interference**: every frame of others that is more urgent than `L` and offered before its own transmission begins. In a
 //!   time `t` a message `k` has at most `ceil((t + J_k + F_k) / T_k)` of them ([`Arrivals`]): its first one is late by `J_k`, all
-//!   others are early. If it comes out of a FIFO queue it may have been held there by `F_k`, and is offered only then. One that
+//!   others are early. If it comes out of a FIFO queue it may have been held there by `F_k`, and is offered only then; not so if all
+//!   of that queue is more urgent than `L`, since then nothing of it waits when this begins. One that
 //!   is offered within the bit time `tau` in which this frame begins still wins, so the time is `t + tau`;
 //! - **its group before it**: what was queued before it or at the same time. Of its own message that matters for queues of
 //!   priorities, too: a frame that is sent late pushes back what others had to wait for into the time of the next one, so the
@@ -30,6 +31,10 @@
 //! `q T - J` within the busy period, and all `A`. Between two frames of the group that may come `w` stays and `R` does not grow,
 //! so of `A` only those times count, and `q T`, until the next frame of `m` may come: with that one the sum is greater.
 //!
+//! Whatever the order, a bus with a frame to send is never idle: a frame is sent before the **bus rests**, at the least `t > 0` with
+//! `t` = the sum of `C_k` times the frames of `k` within `t` over all streams, as they are queued. So its response time is at most `J + t`.
+//! Where FIFO queues hold each other's frames for long, and each lets the other see its frames later, that is less; then it is taken.
+//!
 //! Alone in its group a frame has `A = q T` only, and this is the law of R. Davis, A. Burns, R. Bril, J. Lukkien, "Controller Area
 //! Network (CAN) schedulability analysis: Refuted, revisited and revised", Real-Time Systems 35 (2007), pages 239 to 272. That
 //! what a FIFO queue holds counts with its least urgent key, and others see it late by `F`, is from R. Davis, S. Kollmann,
@@ -43,6 +48,8 @@
 //! the intermission in them, so a frame ends 3 bits before its bound at the latest; times that are no whole nanoseconds are
 //! rounded up. Two streams of one key are in each other's way, both as blocking and as interference. What is queued in a FIFO at
 //! the same instant is before the frame.
+
+use std::collections::BTreeMap;
 
 use super::Arrivals;
 
@@ -82,6 +89,8 @@ pub struct Response {
     pub response_ns: u64,
     /// From when a frame is queued until its transmission begins, in ns: of all frames, not of the latest one.
     pub waiting_ns: u64,
+    /// Whether it waits for everything on the bus: the bound is the time until the bus rests.
+    pub is_until_rest: bool,
 }
 
 /// Why there is no bound.
@@ -104,6 +113,13 @@ struct Known {
     index: usize,
     transmission_ns: u64,
     arrivals: Arrivals,
+}
+
+impl Known {
+    fn new(index: usize, stream: &Stream, held_ns: u64) -> Result<Self, NoBound> {
+        let arrivals = stream.arrivals.ok_or(NoBound::Unknown(index))?.delayed(held_ns);
+        Ok(Self { index, transmission_ns: stream.transmission_ns, arrivals })
+    }
 }
 
 /// The time that the frames of streams within a time take.
@@ -149,6 +165,17 @@ fn least(mut time_ns: u64, law: impl Fn(u64) -> u64) -> Result<u64, NoBound> {
     }
 }
 
+/// For how long streams keep a bus busy at worst, behind a frame that takes `blocking_ns`.
+fn busy_ns(streams: &[Known], blocking_ns: u64) -> Result<u64, NoBound> {
+    let line = Line::of(streams);
+    if line.share >= 1.0 {
+        return Err(NoBound::Overloaded((line.share * 1e6).round() as u64));
+    }
+    let first = streams.iter().map(|it| it.transmission_ns).min().unwrap_or(0);
+    let first = first.max(line.least(blocking_ns));
+    least(first, |time| blocking_ns.saturating_add(demand(streams, time)))
+}
+
 /// What a group has to wait for.
 struct Group {
     blocking_ns: u64,
@@ -163,39 +190,32 @@ struct Group {
 
 impl Group {
     /// The group of the streams `of` on a bus.
-    fn new(streams: &[Stream], of: &[usize]) -> Result<Self, NoBound> {
+    fn new(
+        streams: &[Stream],
+        of: &[usize],
+        least_urgent: &BTreeMap<usize, u32>,
+    ) -> Result<Self, NoBound> {
         let key = of.iter().filter_map(|&it| streams.get(it)).map(|it| it.key).max().unwrap_or(0);
         let others = || streams.iter().enumerate().filter(|(index, _)| !of.contains(index));
         let blocking = others().filter(|(_, it)| it.key >= key);
         let blocking = blocking.max_by_key(|(index, it)| (it.transmission_ns, usize::MAX - index));
-        let known = |index: usize, stream: &Stream, held_ns| match stream.arrivals {
-            None => Err(NoBound::Unknown(index)),
-            Some(arrivals) => {
-                let transmission_ns = stream.transmission_ns;
-                Ok(Known { index, transmission_ns, arrivals: arrivals.delayed(held_ns) })
-            }
-        };
         let urgent = others().filter(|(_, it)| it.key <= key);
-        let urgent = urgent.map(|(index, it)| known(index, it, it.held_ns));
+        let urgent =
+            urgent.map(|(index, it)| Known::new(index, it, held_ns(it, key, least_urgent)));
         let urgent = urgent.collect::<Result<Vec<_>, _>>()?;
-        let members = of.iter().filter_map(|&index| Some(known(index, streams.get(index)?, 0)));
+        let members =
+            of.iter().filter_map(|&index| Some(Known::new(index, streams.get(index)?, 0)));
         let members = members.collect::<Result<Vec<_>, _>>()?;
         let blocking_ns = blocking.map_or(0, |(_, it)| it.transmission_ns);
-        let all = [urgent.as_slice(), &members].concat();
-        let line = Line::of(&all);
-        if line.share >= 1.0 {
-            return Err(NoBound::Overloaded((line.share * 1e6).round() as u64));
-        }
-        let first = all.iter().map(|it| it.transmission_ns).min().unwrap_or(0);
-        let first = first.max(line.least(blocking_ns));
-        let busy_ns = least(first, |time| blocking_ns.saturating_add(demand(&all, time)))?;
+        let busy_ns = busy_ns(&[urgent.as_slice(), &members].concat(), blocking_ns)?;
         let line = Line::of(&urgent);
         let blocked_by = blocking.map(|(index, _)| index);
         Ok(Self { blocking_ns, blocked_by, urgent, line, members, busy_ns })
     }
 
     /// How late the frames of one of its streams can be.
-    fn response(&self, own: &Known, bit_ns: u64) -> Result<Response, NoBound> {
+    fn response(&self, of: usize, bit_ns: u64) -> Result<Response, NoBound> {
+        let own = self.members.iter().find(|it| it.index == of).ok_or(NoBound::TooLong)?;
         let mut response = Response {
             blocking_ns: self.blocking_ns,
             blocked_by: self.blocked_by,
@@ -206,6 +226,7 @@ impl Group {
             begins_ns: 0,
             response_ns: 0,
             waiting_ns: 0,
+            is_until_rest: false,
         };
         let others: Vec<_> =
             self.members.iter().filter(|it| it.index != own.index).copied().collect();
@@ -263,8 +284,12 @@ impl Group {
 /// for each, there may be no bound.
 #[must_use]
 pub fn responses(streams: &[Stream], bit_ns: u64) -> Vec<Result<Response, NoBound>> {
-    let mut responses = vec![Err(NoBound::TooLong); streams.len()];
+    let mut found = vec![Err(NoBound::TooLong); streams.len()];
     let mut is_done = vec![false; streams.len()];
+    let least_urgent = least_urgent(streams);
+    // Without FIFO queues that is never less.
+    let has_fifo = streams.iter().any(|it| it.fifo.is_some());
+    let rest_ns = if has_fifo { rest_ns(streams) } else { None };
     for of in 0..streams.len() {
         if is_done[of] {
             continue;
@@ -274,19 +299,73 @@ pub fn responses(streams: &[Stream], bit_ns: u64) -> Vec<Result<Response, NoBoun
             fifo => streams[*index].fifo == fifo,
         };
         let members: Vec<_> = (of..streams.len()).filter(is_member).collect();
-        let group = Group::new(streams, &members);
+        let group = Group::new(streams, &members, &least_urgent);
         for &member in &members {
             is_done[member] = true;
-            responses[member] = match &group {
-                Err(reason) => Err(*reason),
-                Ok(group) => {
-                    let own = group.members.iter().find(|it| it.index == member);
-                    own.map_or(Err(NoBound::TooLong), |own| group.response(own, bit_ns))
-                }
+            let of_group = group.as_ref().map_err(|&reason| reason);
+            let response = of_group.and_then(|group| group.response(member, bit_ns));
+            found[member] = match rest_ns {
+                Some(rest_ns) => until_rest(&streams[member], response, rest_ns),
+                None => response,
             };
         }
     }
-    responses
+    found
+}
+
+/// The least urgent key of each FIFO queue.
+fn least_urgent(streams: &[Stream]) -> BTreeMap<usize, u32> {
+    let mut keys = BTreeMap::new();
+    for stream in streams {
+        if let Some(fifo) = stream.fifo {
+            let key: &mut u32 = keys.entry(fifo).or_default();
+            *key = stream.key.max(*key);
+        }
+    }
+    keys
+}
+
+/// For how long a frame is held in its queue as one sees it who waits with this key.
+fn held_ns(stream: &Stream, key: u32, least_urgent: &BTreeMap<usize, u32>) -> u64 {
+    let last = stream.fifo.and_then(|fifo| least_urgent.get(&fifo));
+    if last.is_some_and(|&last| last > key) { stream.held_ns } else { 0 }
+}
+
+/// When a bus of these streams rests at the latest; `None` if nobody knows.
+fn rest_ns(streams: &[Stream]) -> Option<u64> {
+    let known = |(index, it)| Known::new(index, it, 0).ok();
+    let streams = streams.iter().enumerate().map(known).collect::<Option<Vec<_>>>()?;
+    busy_ns(&streams, 0).ok()
+}
+
+/// What follows for a stream from when the bus rests, where that is less.
+fn until_rest(
+    stream: &Stream,
+    response: Result<Response, NoBound>,
+    rest_ns: u64,
+) -> Result<Response, NoBound> {
+    let Some(arrivals) = stream.arrivals else { return response };
+    let begins_ns = rest_ns - stream.transmission_ns;
+    let until_rest = Response {
+        blocking_ns: 0,
+        blocked_by: None,
+        busy_ns: rest_ns,
+        instances: arrivals.within(rest_ns).max(1),
+        latest: 0,
+        queued_ns: 0,
+        begins_ns,
+        response_ns: rest_ns.saturating_add(arrivals.jitter_ns),
+        waiting_ns: begins_ns,
+        is_until_rest: true,
+    };
+    Ok(match response {
+        Err(_) => until_rest,
+        Ok(response) => {
+            let waiting_ns = response.waiting_ns.min(begins_ns);
+            let is_less = until_rest.response_ns < response.response_ns;
+            Response { waiting_ns, ..if is_less { until_rest } else { response } }
+        }
+    })
 }
 
 /// How many frames of each other stream the latest frame of `streams[of]` waits for, but for the blocking one: those with none
@@ -302,12 +381,19 @@ pub fn interference(
     let is_member = |it: &Stream| own.fifo.is_some() && it.fifo == own.fifo;
     let group = streams.iter().filter(|it| is_member(it)).map(|it| it.key);
     let key = group.chain([own.key]).max().unwrap_or(0);
+    let least_urgent = least_urgent(streams);
     let frames = |(index, it): (usize, &Stream)| {
         let arrivals = it.arrivals?;
         let frames = match () {
+            () if response.is_until_rest => {
+                arrivals.within(response.busy_ns) - u64::from(index == of)
+            }
             () if index == of => response.latest,
             () if is_member(it) => arrivals.within(response.queued_ns + 1),
-            () if it.key <= key => arrivals.delayed(it.held_ns).within(response.begins_ns + bit_ns),
+            () if it.key <= key => {
+                let held_ns = held_ns(it, key, &least_urgent);
+                arrivals.delayed(held_ns).within(response.begins_ns + bit_ns)
+            }
             () => 0,
         };
         (frames > 0).then_some((index, frames))
@@ -421,12 +507,12 @@ mod tests {
         let found = responses(&set, 2_000);
         assert_eq!(found[0].unwrap().waiting_ns, 500_000);
         assert_eq!(interference(&set, 0, &found[0].unwrap(), 2_000), [(1, 1), (2, 1)]);
-        // Others see them as late as they are held.
+        // Others see them as late as they are held, but for those to whom the whole queue is more urgent.
         for of in [0, 2] {
             set[of].held_ns = 500_000;
         }
         assert_eq!(responses_us(&set, 2_000), [600, 500, 600, 600]);
         set[0].held_ns = 9_900_000;
-        assert_eq!(responses_us(&set, 2_000), [600, 600, 600, 700]);
+        assert_eq!(responses_us(&set, 2_000), [600, 600, 600, 600]);
     }
 }

@@ -209,7 +209,9 @@ impl<'a> Analysis<'a> {
         let jitter_ns = if flow.parent.is_none() { message.jitter.as_nanos() } else { 0 };
         let period_ns = message.period.as_nanos().max(1);
         let queue = self.queue_of[index];
-        let is_fifo = self.queues[queue].queue.discipline == Discipline::Fifo;
+        // A queue with one message has no order to speak of.
+        let is_fifo = self.queues[queue].queue.discipline == Discipline::Fifo
+            && self.queues[queue].flows.len() > 1;
         self.place.push(Some((flow.bus, bus.streams.len())));
         bus.flows.push(index);
         bus.streams.push(Stream {
