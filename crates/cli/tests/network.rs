@@ -223,3 +223,72 @@ fn what_a_bound_needs_is_missed_where_it_should_stand() {
         assert!(findings.contains(expected), "{expected}\n{findings}");
     }
 }
+
+#[test]
+fn a_bound_is_explained_step_by_step() {
+    let scene = Scene::new(BOUND, RULES);
+    let (shown, _, code) = scene.bound(&["n.toml", "--explain", "Long"]);
+    let expected = "\
+Long on a: 216 us to 790 us
+
+step           at least  at most  behind
+-------------  --------  -------  ---------------------------
+released late      0 ns   100 us
+waits for a        0 ns   420 us  blocked by Force, 1 Speed
+sent on a        216 us   270 us
+
+Long on b: 668 us to 2.37 ms
+
+step           at least  at most  behind
+-------------  --------  -------  ---------------------------
+released late      0 ns   100 us
+waits for a        0 ns   420 us  blocked by Force, 1 Speed
+sent on a        216 us   270 us
+in g            20.0 us   200 us
+waits for b        0 ns   840 us  1 Speed, 1 Force
+sent on b        432 us   540 us
+";
+    // Lines under heads are as wide as their columns.
+    let lines = |text: &str| {
+        text.lines().filter(|it| !it.starts_with('-')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!((lines(&shown), code), (lines(expected), Some(0)));
+    let (json, _, _) = scene.bound(&["n.toml", "--explain", "Long", "--json"]);
+    let sum = |key: &str| {
+        let of_b = json.lines().filter(|it| it.contains("\"bus\":\"b\""));
+        let number = |line: &str| {
+            let (_, rest) = line.split_once(&format!("\"{key}\":")).unwrap();
+            rest.split(',').next().unwrap().parse::<u64>().unwrap()
+        };
+        of_b.map(number).sum::<u64>()
+    };
+    assert_eq!((sum("least_ns"), sum("most_ns")), (668_000, 2_370_000));
+    let (_, said, code) = scene.bound(&["n.toml", "--explain", "Lang"]);
+    assert!(said.contains("no message `Lang`: did you mean `Long`?") && code == Some(2), "{said}");
+    let full = Scene::new(&BOUND.replace("queue_depth = 8", "queue_depth = 2"), RULES);
+    let (shown, said, code) = full.bound(&["n.toml", "--explain", "Force"]);
+    assert!(shown.starts_with("Force on a: ") && !shown.contains("Force on b"), "{shown}");
+    assert_eq!(said, "Force on b: no bound: the queue of g on b can lose it\n");
+    assert_eq!(code, Some(1));
+}
+
+/// What is printed makes a network whose queues hold what they have to.
+#[test]
+fn depths_are_enough() {
+    let two = BOUND.replace("queue_depth = 8", "queue_depth = 2");
+    let (depths, said, code) = Scene::new(&two, RULES).bound(&["n.toml", "--depths"]);
+    assert_eq!((said.as_str(), code), ("", Some(0)));
+    assert!(depths.ends_with(
+        "node.Engine.queue_depth = 2\nnode.Brakes.queue_depth = 1\ngateway.g.queue_depth = 3\n"
+    ));
+    let settings = depths.replace("gateway.g.", "");
+    let (nodes, gateway) = settings.rsplit_once("queue_depth").unwrap();
+    let nodes = nodes.lines().map(|line| format!("{line}\n")).collect::<String>();
+    let enough = format!("{nodes}{}queue_depth{gateway}", two.replace("queue_depth = 2\n", ""));
+    let (shown, said, _) = Scene::new(&enough, RULES).bound(&["n.toml"]);
+    assert!(shown.contains("g         b   fifo                   3      3\n"), "{shown}{said}");
+    assert!(!shown.contains("can be lost"), "{shown}");
+    let busy = BOUND.replace("delay = [\"20us\", \"200us\"]", "time_per_frame = \"7ms\"");
+    let (_, said, code) = Scene::new(&busy, RULES).bound(&["n.toml", "--depths"]);
+    assert!(said.starts_with("the queue of g on b has no depth that is enough") && code == Some(1));
+}

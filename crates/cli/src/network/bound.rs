@@ -2,29 +2,43 @@
 //!
 //! `candor help json network bound` describes what `--json` prints. The laws are in [`candor_network::bound`].
 
+mod depths;
+mod explain;
+mod names;
+
 use std::path::PathBuf;
 
 use candor_diagnostics::visible;
-use candor_network::bound::network::{NoBound, QueueBound, Sender};
-use candor_network::bound::{Bound, Bounds, bus};
+use candor_network::bound::network::{NoBound, QueueBound};
+use candor_network::bound::{Bound, Bounds};
 use candor_network::file::Purpose;
 use candor_network::flow::Flow;
 use candor_network::{Network, bounds, show_id};
 use clap::Args;
 
-use super::{Reached, bus_name, load};
+use self::names::Names;
+use super::{Reached, load};
 use crate::Answer;
 use crate::json::lines;
-use crate::output::{Table, duration_at_least, duration_at_most, list, print};
+use crate::output::{Table, duration_at_least, duration_at_most, print};
+
+pub(crate) use self::explain::{Step, WaitsFor};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The network file, or - for standard input; then the files that it names are looked for in the current
     /// folder
     file: PathBuf,
-    /// Print JSON Lines: an object of type "message" for each message on each bus that it reaches, then one of type
-    /// "queue" for each transmit queue
+    /// Show instead what the bounds of this message are made of, on every bus that it reaches
+    #[arg(long, value_name = "MESSAGE", conflicts_with = "depths")]
+    explain: Option<String>,
+    /// Print instead how deep the transmit queues must be at least so that none loses a frame, as settings of a network
+    /// file
     #[arg(long)]
+    depths: bool,
+    /// Print JSON Lines: an object of type "message" for each message on each bus that it reaches, then one of type
+    /// "queue" for each transmit queue; with --explain, one of type "step" for each part of a way
+    #[arg(long, conflicts_with = "depths")]
     json: bool,
 }
 
@@ -41,6 +55,13 @@ pub(super) fn run(arguments: &Arguments) -> Answer {
     let Some((network, flows)) = load(&arguments.file, Purpose::Bound)? else { return Ok(false) };
     let bounds = bounds(&network, &flows);
     let shown = Shown::new(&network, &flows, &bounds);
+    if let Some(message) = &arguments.explain {
+        let names = Names { network: &network, flows: &flows, bounds: &bounds };
+        return explain::run(&names, message, arguments.json);
+    }
+    if arguments.depths {
+        return depths::run(&shown.queues);
+    }
     print(&if arguments.json { shown.json()? } else { shown.text() })?;
     Ok(shown.holds())
 }
@@ -235,78 +256,5 @@ fn slack(it: &&Late<'_>) -> String {
         None => "no bound".into(),
         Some(slack @ ..0) => format!("-{}", duration_at_most(slack.unsigned_abs())),
         Some(slack) => duration_at_least(slack.unsigned_abs()),
-    }
-}
-
-/// What flows and queues are called.
-struct Names<'a> {
-    network: &'a Network,
-    flows: &'a [Flow],
-    bounds: &'a Bounds,
-}
-
-impl<'a> Names<'a> {
-    fn message(&self, flow: usize) -> &'a str {
-        let flow = self.flows.get(flow);
-        let message = flow.and_then(|it| self.network.nodes.get(it.node)?.messages.get(it.message));
-        message.map_or("", |it| it.name.as_str())
-    }
-
-    /// A message and the bus.
-    fn flow(&self, flow: usize) -> String {
-        let bus = self.flows.get(flow).map_or("", |it| bus_name(self.network, it.bus));
-        visible(&format!("{} on {bus}", self.message(flow))).to_string()
-    }
-
-    fn gateway(&self, gateway: usize) -> &'a str {
-        self.network.gateways.get(gateway).map_or("", |it| it.name.as_str())
-    }
-
-    /// Who has a queue, and on which bus.
-    fn queue(&self, sender: Sender) -> (&'a str, &'a str) {
-        match sender {
-            Sender::Node(index) => {
-                let node = self.network.nodes.get(index);
-                let bus = node.map_or("", |it| bus_name(self.network, it.bus));
-                (node.map_or("", |it| it.name.as_str()), bus)
-            }
-            Sender::Gateway(gateway, bus) => (self.gateway(gateway), bus_name(self.network, bus)),
-        }
-    }
-
-    fn reason(&self, flow: &Flow, reason: &NoBound) -> String {
-        let percent = |share: &u64| format!("{:.1} %", *share as f64 / 1e4);
-        let bus = visible(bus_name(self.network, flow.bus));
-        match reason {
-            NoBound::Lost => "the bus cannot carry it".into(),
-            NoBound::Overloaded(share) => {
-                let of = percent(share);
-                format!("it and what it waits for need {of} of the time of {bus}")
-            }
-            NoBound::TooLong => format!("{bus} may not rest for 10 s and more"),
-            NoBound::Growing(flows) => {
-                let flows = list(flows.iter().take(5).map(|&flow| self.flow(flow)));
-                format!("jitters make each other grow for ever: {flows}")
-            }
-            NoBound::WaitsFor(other) => {
-                format!("it waits for {}, which may come as densely as it likes", self.flow(*other))
-            }
-            NoBound::Behind(other) => format!("there is none for {}", self.flow(*other)),
-            NoBound::Processor(gateway, bus::NoBound::Overloaded(share)) => {
-                let of = percent(share);
-                format!(
-                    "the frames that {} receives need {of} of its time",
-                    visible(self.gateway(*gateway))
-                )
-            }
-            NoBound::Processor(gateway, _) => {
-                format!("{} may not rest for 10 s and more", visible(self.gateway(*gateway)))
-            }
-            NoBound::Overflow(queue) => {
-                let sender = self.bounds.queues.get(*queue).map(|it| self.queue(it.sender));
-                let (sender, bus) = sender.unwrap_or_default();
-                format!("the queue of {} on {} can lose it", visible(sender), visible(bus))
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@ use candor_network::flow::Load;
 use candor_network::{Bus, Discipline, Network, Node, show_id};
 
 use super::Reached;
-use super::bound::{InQueue, Late, Verdict};
+use super::bound::{InQueue, Late, Step, Verdict, WaitsFor};
 use crate::json::{objects, words};
 
 objects! {
@@ -134,6 +134,33 @@ objects! {
         frames = it.bound.frames;
         /// Whether it can lose frames
         overflows = it.bound.overflows();
+    }
+
+    /// A part of the way of a message to a bus, with --explain; those of a way come in their order, and their sums are the
+    /// bounds.
+    "step" of "network bound" for Step as it {
+        /// The name of the message
+        message;
+        /// The bus at the end of the way
+        bus;
+        /// What happens: it is released late, is in a gateway, waits for a bus, or is sent on it
+        step;
+        /// How long that takes at least in ns
+        least_ns;
+        /// How long that takes at most in ns
+        most_ns;
+        /// The message whose less urgent frame blocks it; null if none does
+        blocked_by;
+        /// The frames that are sent before it otherwise
+        waits_for;
+    }
+
+    /// Frames of a message that another one waits for.
+    WaitsFor as it {
+        /// The name of the message
+        message;
+        /// How many
+        frames;
     }
 }
 

@@ -35,8 +35,9 @@ pub struct Bounds {
     pub flows: Vec<Result<Bound, NoBound>>,
     /// The transmit queues that frames pass: of nodes, then of gateways on each bus.
     pub queues: Vec<QueueBound>,
-    /// By gateway: the longest time from when it has a frame to when the copy is queued, in ns.
-    pub delays_ns: Vec<Option<u64>>,
+    /// By gateway: the least and the greatest time from when it has a frame to when the copy is queued, in ns; `None` if
+    /// there is no bound.
+    pub delays_ns: Vec<Option<(u64, u64)>>,
     buses: Vec<OnBus>,
 }
 
@@ -318,7 +319,10 @@ impl<'a> Analysis<'a> {
             let bound = self.bound(index, &found);
             found.push(bound);
         }
-        let delays_ns = self.delays.iter().map(|it| it.as_ref().ok().copied()).collect();
+        let delay = |(gateway, most): (usize, &Result<u64, NoBound>)| {
+            most.as_ref().ok().map(|&most_ns| (self.least_delay_ns(gateway), most_ns))
+        };
+        let delays_ns = self.delays.iter().enumerate().map(delay).collect();
         Bounds { flows: found, queues: self.queues, delays_ns, buses: self.buses }
     }
 
