@@ -292,3 +292,46 @@ fn depths_are_enough() {
     let (_, said, code) = Scene::new(&busy, RULES).bound(&["n.toml", "--depths"]);
     assert!(said.starts_with("the queue of g on b has no depth that is enough") && code == Some(1));
 }
+
+/// A rule that limits frames bounds what a message does to others, whether it has a bound itself or not.
+#[test]
+fn a_rate_of_a_rule_is_a_bound() {
+    let limited = |rate: &str| {
+        "bus = { a = \"can0\", b = \"can1\" }\nrule = [{ from = \"a\", to = \"b\", match = [\"0x100\"], RATE }]\n"
+            .replace(", RATE", rate)
+    };
+    // On b, Own waits for as many frames of Speed as the way of Speed or the rule lets through.
+    let network = |period: &str| {
+        format!(
+            "bus.a.bitrate = \"500k\"\nbus.b.bitrate = \"250k\"\nnodes.a = [\"Engine\"]\nnodes.b = [\"Body\"]\n\
+             message = [\n\
+             {{ name = \"First\", id = \"0x50\", node = \"Engine\", period = \"{period}\" }},\n\
+             {{ name = \"Speed\", id = \"0x100\", node = \"Engine\", period = \"1ms\", jitter = \"5ms\" }},\n\
+             {{ name = \"Own\", id = \"0x200\", node = \"Body\", period = \"50ms\" }},\n\
+             ]\n[gateway.g]\nrules = \"g.rules.toml\"\ndelay = [\"20us\", \"200us\"]\n"
+        )
+    };
+    for (period, rate, expected) in [
+        ("2ms", "", "Own on b: 432 us to 7.02 ms"),
+        ("2ms", ", min_interval = \"100ms\"", "Own on b: 432 us to 1.08 ms"),
+        // Without `burst`, two frames may come at once.
+        ("2ms", ", rate = \"10/s\"", "Own on b: 432 us to 1.62 ms"),
+        ("2ms", ", rate = \"10/s\", burst = 3", "Own on b: 432 us to 2.16 ms"),
+        // No time is left for Speed.
+        ("300us", ", min_interval = \"100ms\"", "Own on b: 432 us to 1.08 ms"),
+    ] {
+        let scene = Scene::new(&network(period), &limited(rate));
+        let (shown, said, _) = scene.bound(&["n.toml", "--explain", "Own"]);
+        assert!(shown.starts_with(expected), "{period}{rate}: {shown}{said}");
+    }
+    let scene = Scene::new(&network("300us"), &limited(""));
+    let (shown, _, code) = scene.bound(&["n.toml"]);
+    assert_eq!(code, Some(1));
+    for expected in [
+        "Speed on a: no bound: it and what it waits for need 117.0 % of the time of a\n",
+        "Speed on b: no bound: there is none for Speed on a\n",
+        "Own on b: no bound: it waits for Speed on b, which may come as densely as it likes\n",
+    ] {
+        assert!(shown.contains(expected), "{expected}\n{shown}");
+    }
+}

@@ -12,5 +12,5 @@ pub mod bus;
 pub mod network;
 pub mod processor;
 
-pub use arrivals::Arrivals;
+pub use arrivals::{Arrivals, Limit};
 pub use network::{Bound, Bounds, bounds};

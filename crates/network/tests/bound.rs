@@ -20,7 +20,7 @@ fn buses() -> impl Strategy<Value = Vec<Stream>> {
         let stream = |(key, (transmission_ns, period_ns, jitter_ns))| Stream {
             key,
             transmission_ns,
-            arrivals: Some(Arrivals { period_ns, jitter_ns }),
+            arrivals: Some(Arrivals::new(period_ns, jitter_ns)),
             held_ns: 0,
             fifo: None,
         };
@@ -31,7 +31,7 @@ fn buses() -> impl Strategy<Value = Vec<Stream>> {
 /// The bound of the library, which counts from when a frame is queued.
 fn of_library(streams: &[Stream], of: usize) -> Option<u64> {
     let arrivals = |stream: &Stream| {
-        let Arrivals { period_ns: period, jitter_ns: jitter } = stream.arrivals.unwrap();
+        let Arrivals { period_ns: period, jitter_ns: jitter, limit: _ } = stream.arrivals.unwrap();
         Sporadic { min_inter_arrival: Duration::from(period), jitter: Duration::from(jitter) }
     };
     let cost = |stream: &Stream| Scalar::new(Service::from(stream.transmission_ns));

@@ -6,51 +6,101 @@
 /// their releases. Where the first one of a window was late by all of its jitter, and all others come at once, the `q`-th of
 /// them, from 0, is queued `max(0, q T - J)` after it at the earliest. So a window of a time `t`, its end not included, has at
 /// most `ceil((t + J) / T)` of them.
+///
+/// A rule may let fewer pass ([`Limit`]): then what both allow holds. The frame `q` that passes has at least `q` before it, so
+/// its nominal release is as late as that of the message's frame `q`, or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrivals {
     /// The least time from one nominal release to the next, in ns; above 0.
     pub period_ns: u64,
     /// For how long a frame may be queued after its nominal release, in ns.
     pub jitter_ns: u64,
+    /// What a rule lets pass.
+    pub limit: Option<Limit>,
+}
+
+/// What a rule with a `rate` lets pass, the generic cell rate algorithm: a frame may come `tolerance` earlier than `interval` after the
+/// last one was due. So frame `q` comes `q` intervals without the tolerance after the first one at the earliest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The least time between two frames on average, in ns; above 0.
+    pub interval_ns: u64,
+    /// How much too early a frame may come, in ns.
+    pub tolerance_ns: u64,
+}
+
+/// At most so many frames fit into a time, its end not included, if they are so far apart and the first is late.
+const fn fitting(time_ns: u64, late_ns: u64, apart_ns: u64) -> u64 {
+    time_ns.saturating_add(late_ns).div_ceil(apart_ns)
 }
 
 impl Arrivals {
+    /// Frames with that period and jitter.
+    #[must_use]
+    pub const fn new(period_ns: u64, jitter_ns: u64) -> Self {
+        Self { period_ns, jitter_ns, limit: None }
+    }
+
     /// At most so many frames are queued within a time, its end not included.
     #[must_use]
     pub const fn within(&self, time_ns: u64) -> u64 {
         if time_ns == 0 {
             return 0;
         }
-        time_ns.saturating_add(self.jitter_ns).div_ceil(self.period_ns)
+        let frames = fitting(time_ns, self.jitter_ns, self.period_ns);
+        match self.limit {
+            None => frames,
+            Some(Limit { interval_ns, tolerance_ns }) => {
+                let passing = fitting(time_ns, tolerance_ns, interval_ns);
+                if passing < frames { passing } else { frames }
+            }
+        }
     }
 
     /// The frame `index`, from 0, is queued so long after the first one at the earliest, in ns.
     #[must_use]
-    pub const fn distance(&self, index: u64) -> u64 {
-        self.nominal(index).saturating_sub(self.jitter_ns)
+    pub fn distance(&self, index: u64) -> u64 {
+        let distance_ns = index.saturating_mul(self.period_ns).saturating_sub(self.jitter_ns);
+        distance_ns.max(self.limit.map_or(0, |limit| limit.distance(index)))
     }
 
     /// Where the first frame was late by all of its jitter: the nominal release of frame `index` is so long after its own at
     /// the earliest, in ns.
     #[must_use]
-    pub const fn nominal(&self, index: u64) -> u64 {
-        index.saturating_mul(self.period_ns)
+    pub fn nominal(&self, index: u64) -> u64 {
+        let nominal_ns = index.saturating_mul(self.period_ns);
+        nominal_ns.max(self.limit.map_or(0, |limit| limit.distance(index)))
     }
 
     /// Later by up to `more_ns`.
     #[must_use]
-    pub const fn delayed(self, more_ns: u64) -> Self {
-        Self { jitter_ns: self.jitter_ns.saturating_add(more_ns), ..self }
+    pub fn delayed(self, more_ns: u64) -> Self {
+        let jitter_ns = self.jitter_ns.saturating_add(more_ns);
+        Self { jitter_ns, limit: self.limit.map(|it| it.delayed(more_ns)), ..self }
     }
 
     /// Frames in a nanosecond, in the long run.
     pub(crate) fn rate(&self) -> f64 {
-        1.0 / self.period_ns as f64
+        let apart_ns = self.limit.map_or(0, |limit| limit.interval_ns).max(self.period_ns);
+        1.0 / apart_ns as f64
     }
 
-    /// Frames that come early at the most: `within(t)` is at least `rate * t + burst`.
+    /// Frames that come early at the least: `within(t)` is at least `rate * t + burst`.
     pub(crate) fn burst(&self) -> f64 {
-        self.jitter_ns as f64 * self.rate()
+        // Of two laws, the one with the lower rate may have the greater burst.
+        if self.limit.is_some() { 0.0 } else { self.jitter_ns as f64 * self.rate() }
+    }
+}
+
+impl Limit {
+    fn distance(self, index: u64) -> u64 {
+        index.saturating_mul(self.interval_ns).saturating_sub(self.tolerance_ns)
+    }
+
+    /// What comes later by up to `more_ns` comes as if more were tolerated.
+    #[must_use]
+    pub fn delayed(self, more_ns: u64) -> Self {
+        Self { tolerance_ns: self.tolerance_ns.saturating_add(more_ns), ..self }
     }
 }
 
@@ -62,10 +112,18 @@ mod tests {
     proptest! {
         /// Both say the same: a window has a frame `q` if it is longer than the least distance to it.
         #[test]
-        fn windows_and_distances_are_one_law(period_ns in 1_u64..50, jitter_ns in 0_u64..200, time_ns in 0_u64..500) {
-            let arrivals = Arrivals { period_ns, jitter_ns };
+        fn windows_and_distances_are_one_law(
+            period_ns in 1_u64..50,
+            jitter_ns in 0_u64..200,
+            limit in prop::option::of((1_u64..80, 0_u64..200)),
+            time_ns in 0_u64..500,
+        ) {
+            let limit = limit.map(|(interval_ns, tolerance_ns)| Limit { interval_ns, tolerance_ns });
+            let arrivals = Arrivals { limit, ..Arrivals::new(period_ns, jitter_ns) };
             let fitting = (0..).take_while(|&index| arrivals.distance(index) < time_ns).count();
             prop_assert_eq!(arrivals.within(time_ns), fitting as u64);
+            let least = arrivals.rate() * time_ns as f64 + arrivals.burst();
+            prop_assert!(time_ns == 0 || arrivals.within(time_ns) as f64 > least - 1e-9);
         }
     }
 }

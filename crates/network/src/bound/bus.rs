@@ -410,7 +410,7 @@ mod tests {
         let stream = |(key, &(transmission_us, period_us)): (u32, &(u64, u64))| Stream {
             key,
             transmission_ns: transmission_us * 1_000,
-            arrivals: Some(Arrivals { period_ns: period_us * 1_000, jitter_ns: 0 }),
+            arrivals: Some(Arrivals::new(period_us * 1_000, 0)),
             held_ns: 0,
             fifo: None,
         };

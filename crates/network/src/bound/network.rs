@@ -24,7 +24,7 @@ use candor_wire::can::bits::{least_length, length, worst_length};
 use candor_wire::can::{Bitrate, Frame, Timing};
 
 use super::bus::{self, LONGEST_NS, Response, Stream, interference, responses};
-use super::{Arrivals, processor};
+use super::{Arrivals, Limit, processor};
 use crate::flow::Flow;
 use crate::{Delay, Discipline, Message, Network, Payload, Queue};
 
@@ -156,6 +156,19 @@ struct Analysis<'a> {
     /// By gateway.
     delays: Vec<Result<u64, NoBound>>,
     growing: Vec<usize>,
+    /// By flow.
+    trust: Vec<Trust>,
+}
+
+/// What is believed of when the frames of a flow are queued. It is never more than before, so the analysis ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// All that its way says.
+    Full,
+    /// Only what a rule lets pass: how late a frame is nobody knows.
+    Limit,
+    /// Nothing.
+    None,
 }
 
 impl<'a> Analysis<'a> {
@@ -177,6 +190,7 @@ impl<'a> Analysis<'a> {
             buses: network.buses.iter().map(bus).collect(),
             delays: vec![Ok(0); network.gateways.len()],
             growing: Vec::new(),
+            trust: vec![Trust::Full; flows.len()],
         };
         analysis.queues = queues(network, flows);
         analysis.queue_of = vec![0; flows.len()];
@@ -218,7 +232,7 @@ impl<'a> Analysis<'a> {
         bus.streams.push(Stream {
             key: flow.frame.arbitration_key(),
             transmission_ns: longest_ns,
-            arrivals: Some(Arrivals { period_ns, jitter_ns }),
+            arrivals: Some(Arrivals::new(period_ns, jitter_ns)),
             held_ns: 0,
             fifo: is_fifo.then_some(queue),
         });
@@ -245,32 +259,68 @@ impl<'a> Analysis<'a> {
             if let (Some(_), Some(response)) = (stream.fifo, self.response(index)) {
                 stream.held_ns = response.waiting_ns;
             }
-            if let Some(parent) = self.flows[index].parent {
-                let jitter_ns = self.inherited_ns(index, parent);
-                let jitter_ns = jitter_ns.filter(|&it| it <= LONGEST_NS);
-                let arrivals = stream.arrivals.zip(jitter_ns);
-                stream.arrivals = arrivals.map(|(it, jitter_ns)| Arrivals { jitter_ns, ..it });
+            stream.arrivals = match (self.trust[index], self.flows[index].parent) {
+                (Trust::None, _) => None,
+                (Trust::Full, None) => stream.arrivals,
+                (Trust::Full, Some(parent)) if stream.arrivals.is_some() => {
+                    let inherited = self.inherited(index, parent);
+                    if inherited.is_none() {
+                        self.trust[index] = Trust::Limit;
+                    }
+                    inherited.or_else(|| self.limited(index))
+                }
+                (Trust::Full | Trust::Limit, _) => self.limited(index),
+            };
+            if stream == self.buses[bus].streams[at] {
+                continue;
+            }
+            if should_be_settled {
+                let is_limited = self.trust[index] == Trust::Full && self.limit(index).is_some();
+                self.trust[index] = if is_limited { Trust::Limit } else { Trust::None };
+                stream.arrivals = if is_limited { self.limited(index) } else { None };
             }
             let bus = &mut self.buses[bus];
-            if stream != bus.streams[at] {
-                if should_be_settled {
-                    stream.arrivals = None;
-                }
-                (bus.streams[at], bus.is_new) = (stream, true);
-                grown.push(index);
-            }
+            (bus.streams[at], bus.is_new) = (stream, true);
+            grown.push(index);
         }
         grown
     }
 
-    /// The jitter of a copy; `None` if nobody knows it.
-    fn inherited_ns(&self, flow: usize, parent: usize) -> Option<u64> {
-        let response = self.response(parent)?;
-        let (shortest_ns, _) = self.transmission_ns[parent];
+    /// How densely copies are queued; `None` if nobody knows how late they can be.
+    fn inherited(&self, flow: usize, parent: usize) -> Option<Arrivals> {
+        let (response, sent) = (self.response(parent)?, self.stream(parent)?);
+        let (shortest_ns, longest_ns) = self.transmission_ns[parent];
+        let of_delay_ns = self.delay_spread_ns(flow)?;
+        let jitter_ns = (response.response_ns - shortest_ns).saturating_add(of_delay_ns);
+        // From when a frame of the parent is queued.
+        let late_ns = (response.waiting_ns + longest_ns - shortest_ns).saturating_add(of_delay_ns);
+        let own = self.limit(flow).map(|limit| limit.delayed(of_delay_ns));
+        let limit = own.or_else(|| Some(sent.arrivals?.limit?.delayed(late_ns)));
+        let period_ns = sent.arrivals?.period_ns;
+        (jitter_ns <= LONGEST_NS).then_some(Arrivals { period_ns, jitter_ns, limit })
+    }
+
+    /// How densely copies of a flow that has no bound are queued, if a rule limits them.
+    fn limited(&self, flow: usize) -> Option<Arrivals> {
+        let of_delay_ns = self.delay_spread_ns(flow)?;
+        let Limit { interval_ns, tolerance_ns } = self.limit(flow)?.delayed(of_delay_ns);
+        (tolerance_ns <= LONGEST_NS).then_some(Arrivals::new(interval_ns, tolerance_ns))
+    }
+
+    /// What the rule that sends a copy lets pass.
+    fn limit(&self, flow: usize) -> Option<Limit> {
+        let flow = &self.flows[flow];
+        let rules = &self.network.gateways.get(flow.sent_by()?)?.rules;
+        let pace = &rules.rules.get(flow.rule?)?.extension.pace;
+        let (interval_ns, tolerance_ns) = (pace.interval_ns, pace.tolerance_ns);
+        (interval_ns > 0).then_some(Limit { interval_ns, tolerance_ns })
+    }
+
+    /// By how much the time in the gateway that sends a copy differs.
+    fn delay_spread_ns(&self, flow: usize) -> Option<u64> {
         let gateway = self.flows[flow].sent_by()?;
         let most_ns = *self.delays.get(gateway)?.as_ref().ok()?;
-        let of_delay_ns = most_ns.saturating_sub(self.least_delay_ns(gateway));
-        Some((response.response_ns - shortest_ns).saturating_add(of_delay_ns))
+        Some(most_ns.saturating_sub(self.least_delay_ns(gateway)))
     }
 
     fn least_delay_ns(&self, gateway: usize) -> u64 {

@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn frames_wait_for_those_before_them() {
         let of = |period_us: u64, jitter_us: u64| {
-            Some(Arrivals { period_ns: period_us * 1_000, jitter_ns: jitter_us * 1_000 })
+            Some(Arrivals::new(period_us * 1_000, jitter_us * 1_000))
         };
         for (arrivals, time_us, expected) in [
             (vec![], 10, Ok(0)),
