@@ -1,6 +1,7 @@
 //! `candor network`: the description of a network.
 
 mod bound;
+mod infer;
 pub(crate) mod json;
 mod show;
 
@@ -32,6 +33,10 @@ pub(crate) enum NetworkCommand {
     ///
     /// Example: candor network bound examples/small-car.network.toml
     Bound(bound::Arguments),
+    /// Write a network file for the messages of recordings, with how densely they were seen
+    ///
+    /// Example: candor network infer examples/recordings/drive.log --bitrate 500k > drive.network.toml
+    Infer(infer::Arguments),
     /// Print the JSON Schema of network files, for editors
     ///
     /// Example: candor network schema > network.schema.json
@@ -45,6 +50,7 @@ pub(crate) fn run(command: &NetworkCommand) -> Answer {
     match command {
         NetworkCommand::Show(arguments) => show::run(arguments),
         NetworkCommand::Bound(arguments) => bound::run(arguments),
+        NetworkCommand::Infer(arguments) => infer::run(arguments),
         NetworkCommand::Schema => print(SCHEMA).map(|()| true),
     }
 }

@@ -335,3 +335,88 @@ fn a_rate_of_a_rule_is_a_bound() {
         assert!(shown.contains(expected), "{expected}\n{shown}");
     }
 }
+
+/// Frames of 0x100 end 10, 9 and 11 ms after one another, one of 0x200 once.
+const DRIVE: &str = "(1.000000) can0 100#1122\n(1.005000) can0 200#11223344\n(1.010000) can0 100#1122\n\
+    (1.019000) can0 100#112233\n(1.030000) can0 100#11\n";
+
+#[test]
+fn a_network_is_inferred_from_a_recording() {
+    let scene = Scene::new("", "");
+    let write = |name: &str, text: &str| fs::write(scene.0.path().join(name), text).unwrap();
+    write("drive.log", DRIVE);
+    write(
+        "car.dbc",
+        "BU_: Engine\nBO_ 256 Speed: 8 Engine\n SG_ S : 0|8@1+ (1,0) [0|0] \"\" Engine\n",
+    );
+    let infer = |arguments: &[&str]| scene.run_command("infer", arguments, "");
+    let (network, said, code) = infer(&["drive.log", "--bitrate", "500k", "--dbc", "car.dbc"]);
+    assert_eq!((said.as_str(), code), ("", Some(0)));
+    let expected = "\
+title = \"drive.log\"
+
+[bus.can0]
+bitrate = \"500k\"
+
+[nodes]
+can0 = [\"Engine\", \"others\"]
+
+[[message]]  # 4 frames
+name = \"Speed\"
+id = \"0x100\"
+node = \"Engine\"
+length = 3
+period = \"10ms\"
+jitter = \"1ms\"
+distances = [\"9ms\", \"19ms\", \"30ms\"]
+
+[[message]]  # 1 frame
+id = \"0x200\"
+node = \"others\"
+length = 4
+period = \"30ms\"
+jitter = \"0ns\"
+distances = [\"30ms\"]
+";
+    assert!(network.starts_with("# 5 frames, of 2 messages in 30.0 ms.\n#\n"), "{network}");
+    assert!(network.ends_with(expected), "{network}");
+    write("n.toml", &network);
+    let (shown, said, code) = scene.bound(&["n.toml"]);
+    assert_eq!((said.as_str(), code), ("", Some(0)));
+    // 85 bits of Speed behind 95 of the other; the next one may be 9 ms later, and as much sooner as the bus can have made this one late.
+    assert!(
+        shown.contains(
+            "can0  0x100       Speed    Engine    170 us  224 us    190 us          0 ns    360 us"
+        ),
+        "{shown}"
+    );
+    assert!(shown.contains("\n- messages with `distances` come no closer"), "{shown}");
+    let (_, said, code) = infer(&["drive.log", "--bitrate", "500x"]);
+    assert!(said.contains("500x") && code == Some(2), "{said}");
+    for (log, expected, code) in [
+        ("(1.0) can0 100#\n(0.5) can0 100#\n", "record 2 is 500 ms before the one before it", 2),
+        ("(1.0) can0 100#\n(3.5) can0 100#\n", "note: o.log: no frame for 2.50 s until 2.50 s", 0),
+        ("(1.0) can0 20000088#0000000000000000\n", "no recording has a frame of CAN", 2),
+    ] {
+        write("o.log", log);
+        let (_, said, found) = infer(&["o.log", "--bitrate", "500k"]);
+        assert!(said.contains(expected) && found == Some(code), "{said}");
+    }
+    write("o.log", "(1.0) can0 100#\n(0.5) can0 100#\n");
+    let (_, _, code) = infer(&["o.log", "--sort", "--bitrate", "500k"]);
+    assert_eq!(code, Some(0));
+    for (from, to, expected) in [
+        (
+            "[\"9ms\", \"19ms\", \"30ms\"]",
+            "[\"9ms\", \"8ms\"]",
+            "n.toml:22:21: error: the second next frame cannot come before",
+        ),
+        ("[\"30ms\"]", "[\"0ms\"]", "`distances` must end with a time above 0"),
+        ("[\"30ms\"]", "[]", "`distances` must end with a time above 0"),
+        ("[\"30ms\"]", "\"30ms\"", "`distances` is text, expected a list of durations"),
+    ] {
+        write("n.toml", &network.replace(from, to));
+        let (_, said, code) = scene.bound(&["n.toml"]);
+        assert!(said.contains(expected) && code == Some(1), "{said}");
+    }
+}

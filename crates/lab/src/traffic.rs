@@ -337,6 +337,7 @@ mod tests {
             period: Nanos::from_micros(period_us),
             jitter: Nanos::from_micros(period_us / 3),
             deadline: None,
+            distances: Vec::new(),
             offset: None,
             payload: Payload::Signals,
         };

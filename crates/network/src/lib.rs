@@ -15,6 +15,7 @@ pub mod bound;
 pub mod file;
 pub mod flow;
 mod message;
+pub mod watched;
 
 pub use bound::bounds;
 use candor_engine::Table;

@@ -26,6 +26,9 @@ pub struct Message {
     pub deadline: Option<Nanos>,
     /// What is in its data.
     pub payload: Payload,
+    /// The least times that somebody has seen from the end of a frame to that of the next one, of the one behind that, and so
+    /// on; empty if nobody has looked.
+    pub distances: Vec<Nanos>,
 }
 
 /// What is in the data of a message.

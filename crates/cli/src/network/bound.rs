@@ -51,6 +51,11 @@ These bounds hold if
 - no message is requested more densely than its period and jitter say. Offsets are ignored: all phases may happen.
 ";
 
+/// And if there are messages that somebody has watched.
+const OF_WATCHED: &str = "\
+- messages with `distances` come no closer than they did while somebody watched, and are queued when they are requested.
+";
+
 pub(super) fn run(arguments: &Arguments) -> Answer {
     let Some((network, flows)) = load(&arguments.file, Purpose::Bound)? else { return Ok(false) };
     let bounds = bounds(&network, &flows);
@@ -182,7 +187,9 @@ impl<'a> Shown<'a> {
             parts.push(self.queue_table());
         }
         parts.extend(self.troubles());
-        parts.push(ASSUMPTIONS.to_owned());
+        let is_watched = self.messages.iter().any(|it| !it.reached.message.distances.is_empty());
+        let watched = if is_watched { OF_WATCHED } else { "" };
+        parts.push(format!("{ASSUMPTIONS}{watched}"));
         parts.join("\n")
     }
 

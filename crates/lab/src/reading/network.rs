@@ -12,6 +12,8 @@ use candor_rules::file::disk;
 
 use crate::locate::locate;
 
+/// What a message of a network file has that experiments do not ask for.
+const OF_BOUNDS: [&str; 2] = ["deadline", "distances"];
 /// What a network file says about messages; experiments have it under `traffic`.
 const OF_TRAFFIC: [&str; 9] =
     ["dbc", "nodes", "node", "message", "offset", "offsets", "fill", "queue", "queue_depth"];
@@ -135,7 +137,7 @@ pub(crate) fn read(
             key if OF_TRAFFIC.contains(&key) => {
                 match key {
                     "dbc" => value = renamed(&value, &beside),
-                    "message" => without(&mut value, "deadline"),
+                    "message" => OF_BOUNDS.iter().for_each(|key| without(&mut value, key)),
                     _ => {}
                 }
                 messages.set_path(&["traffic", key], value);

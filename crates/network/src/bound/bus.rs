@@ -54,7 +54,7 @@ use std::collections::BTreeMap;
 use super::Arrivals;
 
 /// What sends frames of one identifier on a bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// The lower, the more urgent: [`Frame::arbitration_key`](candor_wire::can::Frame::arbitration_key).
     pub key: u32,
@@ -108,7 +108,7 @@ pub enum NoBound {
 pub const LONGEST_NS: u64 = 10_000_000_000;
 
 /// A stream of which the arrivals are known.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Known {
     index: usize,
     transmission_ns: u64,
@@ -117,7 +117,7 @@ struct Known {
 
 impl Known {
     fn new(index: usize, stream: &Stream, held_ns: u64) -> Result<Self, NoBound> {
-        let arrivals = stream.arrivals.ok_or(NoBound::Unknown(index))?.delayed(held_ns);
+        let arrivals = stream.arrivals.clone().ok_or(NoBound::Unknown(index))?.delayed(held_ns);
         Ok(Self { index, transmission_ns: stream.transmission_ns, arrivals })
     }
 }
@@ -229,7 +229,7 @@ impl Group {
             is_until_rest: false,
         };
         let others: Vec<_> =
-            self.members.iter().filter(|it| it.index != own.index).copied().collect();
+            self.members.iter().filter(|it| it.index != own.index).cloned().collect();
         let mut begins_ns = self.blocking_ns;
         let mut times = Vec::new();
         for instance in 0..response.instances {
@@ -251,7 +251,7 @@ impl Group {
                 begins_ns = least(first, law)?;
                 response.waiting_ns = response.waiting_ns.max(begins_ns.saturating_sub(queued_ns));
                 let end_ns =
-                    (begins_ns + own.transmission_ns).saturating_add(own.arrivals.jitter_ns);
+                    (begins_ns + own.transmission_ns).saturating_add(own.arrivals.lateness_ns());
                 let response_ns = end_ns.saturating_sub(queued_ns.max(nominal_ns));
                 if response_ns > response.response_ns {
                     (response.latest, response.queued_ns) = (instance, queued_ns);
@@ -344,7 +344,7 @@ fn until_rest(
     response: Result<Response, NoBound>,
     rest_ns: u64,
 ) -> Result<Response, NoBound> {
-    let Some(arrivals) = stream.arrivals else { return response };
+    let Some(arrivals) = &stream.arrivals else { return response };
     let begins_ns = rest_ns - stream.transmission_ns;
     let until_rest = Response {
         blocking_ns: 0,
@@ -354,7 +354,7 @@ fn until_rest(
         latest: 0,
         queued_ns: 0,
         begins_ns,
-        response_ns: rest_ns.saturating_add(arrivals.jitter_ns),
+        response_ns: rest_ns.saturating_add(arrivals.lateness_ns()),
         waiting_ns: begins_ns,
         is_until_rest: true,
     };
@@ -383,7 +383,7 @@ pub fn interference(
     let key = group.chain([own.key]).max().unwrap_or(0);
     let least_urgent = least_urgent(streams);
     let frames = |(index, it): (usize, &Stream)| {
-        let arrivals = it.arrivals?;
+        let arrivals = it.arrivals.as_ref()?;
         let frames = match () {
             () if response.is_until_rest => {
                 arrivals.within(response.busy_ns) - u64::from(index == of)
@@ -392,7 +392,7 @@ pub fn interference(
             () if is_member(it) => arrivals.within(response.queued_ns + 1),
             () if it.key <= key => {
                 let held_ns = held_ns(it, key, &least_urgent);
-                arrivals.delayed(held_ns).within(response.begins_ns + bit_ns)
+                arrivals.clone().delayed(held_ns).within(response.begins_ns + bit_ns)
             }
             () => 0,
         };
@@ -418,7 +418,7 @@ mod tests {
     }
 
     fn delay(stream: &mut Stream, by_ns: u64) {
-        stream.arrivals = stream.arrivals.map(|it| it.delayed(by_ns));
+        stream.arrivals = stream.arrivals.take().map(|it| it.delayed(by_ns));
     }
 
     fn responses_us(streams: &[Stream], bit_ns: u64) -> Vec<u64> {

@@ -223,6 +223,10 @@ impl<'a> Analysis<'a> {
         let bus = &mut self.buses[flow.bus];
         let jitter_ns = if flow.parent.is_none() { message.jitter.as_nanos() } else { 0 };
         let period_ns = message.period.as_nanos().max(1);
+        let arrivals = match message.distances.is_empty() {
+            true => Arrivals::new(period_ns, jitter_ns),
+            false => Arrivals::of_curve(message.distances.iter().map(|it| it.as_nanos()).collect()),
+        };
         let queue = self.queue_of[index];
         // A queue with one message has no order to speak of.
         let is_fifo = self.queues[queue].queue.discipline == Discipline::Fifo
@@ -232,7 +236,7 @@ impl<'a> Analysis<'a> {
         bus.streams.push(Stream {
             key: flow.frame.arbitration_key(),
             transmission_ns: longest_ns,
-            arrivals: Some(Arrivals::new(period_ns, jitter_ns)),
+            arrivals: Some(arrivals),
             held_ns: 0,
             fifo: is_fifo.then_some(queue),
         });
@@ -255,13 +259,13 @@ impl<'a> Analysis<'a> {
         let mut grown = Vec::new();
         for index in 0..self.flows.len() {
             let Some((bus, at)) = self.place[index] else { continue };
-            let mut stream = self.buses[bus].streams[at];
+            let mut stream = self.buses[bus].streams[at].clone();
             if let (Some(_), Some(response)) = (stream.fifo, self.response(index)) {
                 stream.held_ns = response.waiting_ns;
             }
             stream.arrivals = match (self.trust[index], self.flows[index].parent) {
                 (Trust::None, _) => None,
-                (Trust::Full, None) => stream.arrivals,
+                (Trust::Full, None) => self.sent(index, stream.arrivals),
                 (Trust::Full, Some(parent)) if stream.arrivals.is_some() => {
                     let inherited = self.inherited(index, parent);
                     if inherited.is_none() {
@@ -286,6 +290,18 @@ impl<'a> Analysis<'a> {
         grown
     }
 
+    /// How densely frames are queued where they are sent: what was seen is the ends of frames, which are late by what the bus
+    /// adds.
+    fn sent(&self, flow: usize, arrivals: Option<Arrivals>) -> Option<Arrivals> {
+        let arrivals = arrivals?;
+        if arrivals.curve.is_none() {
+            return Some(arrivals);
+        }
+        let (shortest_ns, _) = self.transmission_ns[flow];
+        let jitter_ns = self.response(flow)?.response_ns - shortest_ns;
+        (jitter_ns <= LONGEST_NS).then_some(Arrivals { jitter_ns, ..arrivals })
+    }
+
     /// How densely copies are queued; `None` if nobody knows how late they can be.
     fn inherited(&self, flow: usize, parent: usize) -> Option<Arrivals> {
         let (response, sent) = (self.response(parent)?, self.stream(parent)?);
@@ -294,10 +310,16 @@ impl<'a> Analysis<'a> {
         let jitter_ns = (response.response_ns - shortest_ns).saturating_add(of_delay_ns);
         // From when a frame of the parent is queued.
         let late_ns = (response.waiting_ns + longest_ns - shortest_ns).saturating_add(of_delay_ns);
+        let arrivals = sent.arrivals.clone()?;
         let own = self.limit(flow).map(|limit| limit.delayed(of_delay_ns));
-        let limit = own.or_else(|| Some(sent.arrivals?.limit?.delayed(late_ns)));
-        let period_ns = sent.arrivals?.period_ns;
-        (jitter_ns <= LONGEST_NS).then_some(Arrivals { period_ns, jitter_ns, limit })
+        let limit = own.or_else(|| Some(arrivals.limit?.delayed(late_ns)));
+        // Without nominal releases, what two frames were apart when they were queued counts.
+        let is_watched = arrivals.curve.is_some();
+        let jitter_ns = match is_watched {
+            true => arrivals.jitter_ns.saturating_add(late_ns),
+            false => jitter_ns,
+        };
+        (jitter_ns <= LONGEST_NS).then_some(Arrivals { jitter_ns, limit, ..arrivals })
     }
 
     /// How densely copies of a flow that has no bound are queued, if a rule limits them.
@@ -351,7 +373,10 @@ impl<'a> Analysis<'a> {
         let arrivals = received.iter().map(|&flow| {
             let (response, stream) = (self.response(flow)?, self.stream(flow)?);
             let jitter_ns = response.response_ns - self.transmission_ns[flow].0;
-            stream.arrivals.map(|it| Arrivals { jitter_ns, ..it })
+            let arrivals = stream.arrivals.clone()?;
+            let is_watched = arrivals.curve.is_some();
+            let before_ns = if is_watched { arrivals.jitter_ns } else { 0 };
+            Some(Arrivals { jitter_ns: jitter_ns.saturating_add(before_ns), ..arrivals })
         });
         let arrivals: Vec<_> = arrivals.collect();
         processor::served_ns(&arrivals, time_ns).map_err(|reason| match reason {
@@ -380,7 +405,7 @@ impl<'a> Analysis<'a> {
     fn held(&self, flows: &[usize]) -> Option<u64> {
         let of = |&flow: &usize| {
             let (response, stream) = (self.response(flow)?, self.stream(flow)?);
-            Some(stream.arrivals?.within(response.waiting_ns + stream.transmission_ns))
+            Some(stream.arrivals.as_ref()?.within(response.waiting_ns + stream.transmission_ns))
         };
         flows.iter().map(of).sum()
     }
@@ -415,21 +440,25 @@ impl<'a> Analysis<'a> {
             return Err(NoBound::Overflow(queue));
         }
         let (shortest_ns, longest_ns) = self.transmission_ns[index];
-        let stream = bus.streams[at];
-        // The nominal release of the copy, after that of the message.
-        let released_ns = match (parent, flow.sent_by()) {
+        let arrivals = bus.streams[at].arrivals.as_ref();
+        // When the copy is released after the message; one that was watched is released when it is queued.
+        let (earliest_ns, latest_ns) = match (parent, flow.sent_by()) {
             (Some((_, bound)), Some(gateway)) => {
-                bound.best_ns.saturating_add(self.least_delay_ns(gateway))
+                let earliest_ns = bound.best_ns.saturating_add(self.least_delay_ns(gateway));
+                let most_ns = self.delays[gateway].clone()?;
+                let is_watched = arrivals.is_some_and(|it| it.curve.is_some());
+                let latest_ns = bound.worst_ns.saturating_add(most_ns);
+                (earliest_ns, if is_watched { latest_ns } else { earliest_ns })
             }
-            _ => 0,
+            _ => (0, 0),
         };
         Ok(Bound {
             longest_ns,
-            jitter_ns: stream.arrivals.map_or(0, |it| it.jitter_ns),
+            jitter_ns: arrivals.map_or(0, |it| it.jitter_ns),
             response,
             blocked_by: response.blocked_by.map(|it| bus.flows[it]),
-            best_ns: released_ns.saturating_add(shortest_ns),
-            worst_ns: released_ns.saturating_add(response.response_ns),
+            best_ns: earliest_ns.saturating_add(shortest_ns),
+            worst_ns: latest_ns.saturating_add(response.response_ns),
         })
     }
 }

@@ -18,9 +18,10 @@ use super::bus::{LONGEST_NS, NoBound};
 /// # Errors
 /// There is no bound. [`NoBound::Unknown`] has the index in `arrivals`.
 pub fn served_ns(arrivals: &[Option<Arrivals>], time_ns: u64) -> Result<u64, NoBound> {
-    let known = |(index, it): (usize, &Option<Arrivals>)| it.ok_or(NoBound::Unknown(index));
-    let arrivals = arrivals.iter().enumerate().map(known).collect::<Result<Vec<_>, _>>()?;
-    let share = arrivals.iter().map(Arrivals::rate).sum::<f64>() * time_ns as f64;
+    let known = arrivals.iter().enumerate();
+    let known = known.map(|(index, it)| it.as_ref().ok_or(NoBound::Unknown(index)));
+    let arrivals = known.collect::<Result<Vec<_>, _>>()?;
+    let share = arrivals.iter().map(|it| it.rate()).sum::<f64>() * time_ns as f64;
     if share >= 1.0 {
         return Err(NoBound::Overloaded((share * 1e6).round() as u64));
     }

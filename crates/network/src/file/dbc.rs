@@ -68,6 +68,7 @@ pub fn dbc_messages(name: &str, bytes: &[u8], list: &str) -> Result<DbcMessages,
             offset: None,
             jitter: Nanos::ZERO,
             deadline: None,
+            distances: Vec::new(),
             payload: Payload::Signals,
         };
         found.messages.push((node, message));

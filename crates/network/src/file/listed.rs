@@ -65,8 +65,8 @@ pub(super) fn name_of<'a>(
 }
 
 /// A message of `[[message]]`. What does not say itself what is in it has this `fill`. Only in network files it may have a
-/// deadline.
-pub(super) fn listed(mut entry: Section<'_>, usual: Option<Fill>, has_deadline: bool) -> Sent {
+/// deadline, and distances.
+pub(super) fn listed(mut entry: Section<'_>, usual: Option<Fill>, is_network: bool) -> Sent {
     require(
         &mut entry,
         &[
@@ -107,7 +107,8 @@ pub(super) fn listed(mut entry: Section<'_>, usual: Option<Fill>, has_deadline: 
         period: period.max(SHORTEST_PERIOD),
         offset: entry.nanos("offset"),
         jitter: entry.nanos("jitter").unwrap_or_default(),
-        deadline: has_deadline.then(|| deadline(&mut entry)).flatten(),
+        deadline: is_network.then(|| deadline(&mut entry)).flatten(),
+        distances: if is_network { distances(&mut entry) } else { Vec::new() },
     };
     let node = entry.string("node");
     let node = node.and_then(|name| name_of("node", name, entry.origin_of("node"), findings));
@@ -131,6 +132,34 @@ fn deadline(entry: &mut Section<'_>) -> Option<Nanos> {
         no_deadline(entry.origin_of("deadline"), entry.findings());
     }
     Some(deadline)
+}
+
+/// `distances`: they do not fall, and the last one is above 0.
+fn distances(entry: &mut Section<'_>) -> Vec<Nanos> {
+    let findings = entry.findings();
+    let Some(value) = entry.value("distances") else { return Vec::new() };
+    let expected = "a list of durations, such as [\"9ms\", \"19ms\"]";
+    let Some(values) = value.as_array() else {
+        value.wrong_type("distances", expected, findings);
+        return Vec::new();
+    };
+    let read = values.iter().map(|it| it.nanos("distances", findings));
+    let Some(distances) = read.collect::<Option<Vec<_>>>() else { return Vec::new() };
+    let falls = distances.windows(2).position(|pair| pair[1] < pair[0]);
+    if let Some(origin) = falls.and_then(|at| values.get(at + 1)).map(|it| &it.origin) {
+        let message = "the second next frame cannot come before the next one";
+        let hint = "write the least time to the next frame, then to the one behind it, and so on";
+        findings.error_with_hint(origin, message, hint);
+    }
+    if distances.last().is_none_or(|&last| last == Nanos::ZERO) {
+        let message = "`distances` must end with a time above 0";
+        findings.error_with_hint(
+            &value.origin,
+            message,
+            "else any number of frames may come at once",
+        );
+    }
+    distances
 }
 
 /// A deadline of 0 is a finding.

@@ -21,6 +21,7 @@ fn network(gateways: &[Described<'_>]) -> Network {
         offset: None,
         jitter: Nanos::ZERO,
         deadline: None,
+        distances: Vec::new(),
         payload: Payload::Signals,
     };
     let node = |bus, messages| Node { name: "N".into(), bus, queue: Queue::default(), messages };

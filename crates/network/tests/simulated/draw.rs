@@ -168,6 +168,7 @@ impl Draw {
             offset: None,
             jitter: Nanos::ZERO,
             deadline: None,
+            distances: Vec::new(),
             payload: Payload::Worst,
         }
     }
