@@ -420,3 +420,41 @@ distances = [\"30ms\"]
         assert!(said.contains(expected) && code == Some(1), "{said}");
     }
 }
+
+/// Two buses whose gateways send each other's messages, through FIFO queues, nearly full: later frames on one bus make those of
+/// the other later.
+#[test]
+fn a_circle_that_grows_for_ever_is_named() {
+    let network = |period_us: u32| {
+        let mut network = "queue = \"fifo\"\nbus.a.bitrate = \"500k\"\nbus.b.bitrate = \"500k\"\nnodes.a = [\"A\"]\nnodes.b = [\"B\"]\n".to_owned();
+        for (index, id) in [5, 11, 2, 8, 1, 7, 10, 4, 12, 6, 3, 9].into_iter().enumerate() {
+            let node = ["A", "B"][index % 2];
+            network += &format!(
+                "[[message]]\nid = \"0x{id:X}\"\nnode = \"{node}\"\nperiod = \"{period_us}us\"\ndeadline = \"10s\"\n"
+            );
+        }
+        for (gateway, rules) in [("g", "g"), ("h", "h")] {
+            network += &format!(
+                "[gateway.{gateway}]\nrules = \"{rules}.rules.toml\"\ndelay = [\"1us\", \"2us\"]\n"
+            );
+        }
+        network
+    };
+    let rules = |from: &str, to: &str, ids: [u32; 6]| {
+        let ids: Vec<_> = ids.iter().map(|id| format!("\"0x{id:X}\"")).collect();
+        format!(
+            "bus = {{ a = \"can0\", b = \"can1\" }}\nrule = [{{ from = \"{from}\", to = \"{to}\", match = [{}] }}]\n",
+            ids.join(", ")
+        )
+    };
+    for (period_us, has_bounds) in [(4_500, true), (3_306, false)] {
+        let scene = Scene::new(&network(period_us), &rules("a", "b", [5, 2, 1, 10, 12, 3]));
+        let other = rules("b", "a", [11, 8, 7, 4, 6, 9]);
+        fs::write(scene.0.path().join("h.rules.toml"), other).unwrap();
+        let (shown, said, code) = scene.bound(&["n.toml"]);
+        assert_eq!(code, Some(i32::from(!has_bounds)), "{shown}{said}");
+        let grows =
+            shown.contains("no bound: jitters in a circle make each other grow for ever: 0x");
+        assert_eq!(grows, !has_bounds, "{shown}");
+    }
+}

@@ -28,8 +28,9 @@
 //!
 //! It ends at `w + C`. It was not queued before `q T - J`, and its nominal release was not before `max(A, q T) - J`. So
 //! its response time from that release is at most `R = J + w + C - max(A, q T)`, and the bound is the greatest of all `q` with
-//! `q T - J` within the busy period, and all `A`. Between two frames of the group that may come `w` stays and `R` does not grow,
-//! so of `A` only those times count, and `q T`, until the next frame of `m` may come: with that one the sum is greater.
+//! `q T - J` within the busy period, and all `A`. Before `q T` it grows with `A`. After that, `w` stays and `R` falls between two
+//! frames of the group that may come, so only those times count, until the `q T` of the next frame of `m`: with that one the sum
+//! is greater.
 //!
 //! Whatever the order, a bus with a frame to send is never idle: a frame is sent before the **bus rests**, at the least `t > 0` with
 //! `t` = the sum of `C_k` times the frames of `k` within `t` over all streams, as they are queued. So its response time is at most `J + t`.
@@ -155,7 +156,7 @@ impl Line {
 fn least(mut time_ns: u64, law: impl Fn(u64) -> u64) -> Result<u64, NoBound> {
     loop {
         let next = law(time_ns);
-        if next > LONGEST_NS {
+        if next.max(time_ns) > LONGEST_NS {
             return Err(NoBound::TooLong);
         }
         if next <= time_ns {
@@ -262,18 +263,22 @@ impl Group {
         Ok(response)
     }
 
-    /// The times at which frame `instance` may be queued that count, ascending.
+    /// The times at which frame `instance` may be queued that count, ascending. For how late it is, those from its `q T` on to
+    /// that of the next one; for how long it waits, those from when it can be queued until the next one can.
     fn times(&self, others: &[Known], own: &Known, instance: u64, times: &mut Vec<u64>) {
         let last_ns = self.busy_ns.saturating_sub(1);
-        let first_ns = own.arrivals.distance(instance).min(last_ns);
-        let next_ns = own.arrivals.nominal(instance + 1).min(self.busy_ns);
         times.clear();
-        times.push(first_ns);
-        times.push(own.arrivals.nominal(instance).min(last_ns));
-        for other in others {
-            let first = other.arrivals.within(first_ns.saturating_add(1));
-            let distances = (first..).map(|index| other.arrivals.distance(index));
-            times.extend(distances.take_while(|&it| it < next_ns));
+        let ranges = [Arrivals::distance, Arrivals::nominal].map(|of| {
+            let [first_ns, next_ns] = [0, 1].map(|more| of(&own.arrivals, instance + more));
+            (first_ns.min(last_ns), next_ns.min(self.busy_ns))
+        });
+        for (first_ns, next_ns) in ranges {
+            times.push(first_ns);
+            for other in others {
+                let first = other.arrivals.within(first_ns.saturating_add(1));
+                let distances = (first..).map(|index| other.arrivals.distance(index));
+                times.extend(distances.take_while(|&it| it < next_ns));
+            }
         }
         times.sort_unstable();
         times.dedup();

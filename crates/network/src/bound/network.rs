@@ -67,7 +67,7 @@ pub enum NoBound {
     Overloaded(u64),
     /// The bus does not rest for longer than [`LONGEST_NS`].
     TooLong,
-    /// Jitters of these flows make each other grow without an end.
+    /// Jitters of these flows make each other grow without an end, or beyond [`LONGEST_NS`].
     Growing(Vec<usize>),
     /// It waits for the frames of this flow, and nobody knows how densely they come.
     WaitsFor(usize),
@@ -121,7 +121,7 @@ struct OnBus {
 }
 
 /// After so many rounds jitters that still grow are believed to grow for ever.
-const MOST_ROUNDS: usize = 1_000;
+const MOST_ROUNDS: usize = 200;
 
 /// How late the frames of each flow can be; `flows` are those of the network ([`flows`](crate::flow::flows)). A gateway whose
 /// delay nobody knows takes no time.
@@ -136,7 +136,7 @@ pub fn bounds(network: &Network, flows: &[Flow]) -> Bounds {
             return analysis.bounds();
         }
         if round == MOST_ROUNDS {
-            analysis.growing = grown;
+            analysis.growing.extend(grown);
         }
         round += 1;
     }
@@ -247,6 +247,12 @@ impl<'a> Analysis<'a> {
         self.buses[bus].responses.get(at)?.ok()
     }
 
+    /// Whether the response times of a flow are too long to be looked at, and not unknown.
+    fn has_grown(&self, flow: usize) -> bool {
+        let response = self.place[flow].and_then(|(bus, at)| self.buses[bus].responses.get(at));
+        matches!(response, Some(Ok(_) | Err(bus::NoBound::TooLong)))
+    }
+
     fn stream(&self, flow: usize) -> Option<&Stream> {
         let (bus, at) = self.place[flow]?;
         self.buses[bus].streams.get(at)
@@ -270,6 +276,9 @@ impl<'a> Analysis<'a> {
                     let inherited = self.inherited(index, parent);
                     if inherited.is_none() {
                         self.trust[index] = Trust::Limit;
+                        if self.has_grown(parent) && self.delay_spread_ns(index).is_some() {
+                            self.growing.push(index);
+                        }
                     }
                     inherited.or_else(|| self.limited(index))
                 }
@@ -415,6 +424,9 @@ impl<'a> Analysis<'a> {
         let flow = &self.flows[index];
         let (bus, at) = self.place[index].ok_or(NoBound::Lost)?;
         let bus = &self.buses[bus];
+        if self.growing.contains(&index) {
+            return Err(NoBound::Growing(self.growing.clone()));
+        }
         let parent = match flow.parent {
             None => None,
             Some(parent) => match found.get(parent) {
@@ -422,9 +434,6 @@ impl<'a> Analysis<'a> {
                 _ => return Err(NoBound::Behind(parent)),
             },
         };
-        if self.growing.contains(&index) {
-            return Err(NoBound::Growing(self.growing.clone()));
-        }
         if let Some(gateway) = flow.sent_by() {
             self.delays[gateway].clone()?;
         }

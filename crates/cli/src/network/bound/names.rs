@@ -59,8 +59,10 @@ impl<'a> Names<'a> {
             }
             NoBound::TooLong => format!("{bus} may not rest for 10 s and more"),
             NoBound::Growing(flows) => {
+                let more = flows.len().saturating_sub(5);
                 let flows = list(flows.iter().take(5).map(|&flow| self.flow(flow)));
-                format!("jitters make each other grow for ever: {flows}")
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("jitters in a circle make each other grow for ever: {flows}{more}")
             }
             NoBound::WaitsFor(other) => {
                 format!("it waits for {}, which may come as densely as it likes", self.flow(*other))
