@@ -3,10 +3,12 @@
 
 use candor_network::bound::Arrivals;
 use candor_network::bound::bus::{NoBound, Stream, responses};
+use candor_network::bound::processor::served_ns;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use response_time_analysis::arrival::Sporadic;
-use response_time_analysis::demand::RBF;
+use response_time_analysis::demand::{RBF, Slice};
+use response_time_analysis::fifo;
 use response_time_analysis::fixed_priority::fully_nonpreemptive::{
     TaskUnderAnalysis, dedicated_uniproc_rta,
 };
@@ -28,14 +30,28 @@ fn buses() -> impl Strategy<Value = Vec<Stream>> {
     })
 }
 
+fn arrivals(stream: &Stream) -> Sporadic {
+    let arrivals = stream.arrivals.as_ref().unwrap();
+    let (period, jitter) = (arrivals.period_ns, arrivals.jitter_ns);
+    Sporadic { min_inter_arrival: Duration::from(period), jitter: Duration::from(jitter) }
+}
+
+fn cost(stream: &Stream) -> Scalar {
+    Scalar::new(Service::from(stream.transmission_ns))
+}
+
+/// The bound of the library for all that is served in the order in which it comes.
+fn of_fifo(streams: &[Stream]) -> Option<u64> {
+    let curves: Vec<_> = streams.iter().map(arrivals).collect();
+    let costs: Vec<_> = streams.iter().map(cost).collect();
+    let demands: Vec<_> =
+        curves.iter().zip(&costs).map(|(curve, cost)| RBF::new(curve, cost)).collect();
+    let bound = fifo::dedicated_uniproc_rta(&Slice::of(&demands), Duration::from(1_000_000));
+    bound.ok().map(u64::from)
+}
+
 /// The bound of the library, which counts from when a frame is queued.
 fn of_library(streams: &[Stream], of: usize) -> Option<u64> {
-    let arrivals = |stream: &Stream| {
-        let arrivals = stream.arrivals.as_ref().unwrap();
-        let (period, jitter) = (arrivals.period_ns, arrivals.jitter_ns);
-        Sporadic { min_inter_arrival: Duration::from(period), jitter: Duration::from(jitter) }
-    };
-    let cost = |stream: &Stream| Scalar::new(Service::from(stream.transmission_ns));
     let (urgent, rest) = streams.split_at(of);
     let (own, less_urgent) = rest.split_first().unwrap();
     let curves: Vec<_> = urgent.iter().map(arrivals).collect();
@@ -69,6 +85,36 @@ proptest! {
                 Err(NoBound::Overloaded(_)) => {}
                 Err(error) => prop_assert!(false, "{}: {:?}", of, error),
             }
+        }
+    }
+
+    /// A processor that takes as long for each frame.
+    #[test]
+    fn a_proven_library_has_the_same_bounds_of_processors(mut streams in buses(), time_ns in 1_u64..12) {
+        streams.iter_mut().for_each(|it| it.transmission_ns = time_ns);
+        let arrivals: Vec<_> = streams.iter().map(|it| it.arrivals.clone()).collect();
+        match served_ns(&arrivals, time_ns) {
+            Ok(own) => prop_assert_eq!(Some(own), of_fifo(&streams)),
+            Err(NoBound::Overloaded(_)) => {}
+            Err(error) => prop_assert!(false, "{:?}", error),
+        }
+    }
+
+    /// A bus with one node, whose queue is a FIFO: its latest frame, if none is released late.
+    #[test]
+    fn a_proven_library_has_the_same_bounds_of_a_fifo_queue(mut streams in buses()) {
+        for stream in &mut streams {
+            stream.fifo = Some(0);
+            stream.arrivals.as_mut().unwrap().jitter_ns = 0;
+        }
+        let found: Result<Vec<_>, _> = responses(&streams, 1).into_iter().collect();
+        match found {
+            Ok(found) => {
+                let latest = found.iter().map(|it| it.response_ns).max();
+                prop_assert_eq!(latest, of_fifo(&streams));
+            }
+            Err(NoBound::Overloaded(_)) => {}
+            Err(error) => prop_assert!(false, "{:?}", error),
         }
     }
 }
