@@ -348,6 +348,7 @@ fn run_lab(scene: &mut Scene) {
     scene.run("network show", "car.network.toml");
     scene.run("network bound", "car.network.toml");
     scene.run("network bound", "car.network.toml --explain 0x123");
+    scene.run("network bound", "car.network.toml --sensitivity");
     scene.run("lab list", "two.toml");
     scene.run("lab list", "kernel.toml --coverage");
     scene.run("lab run", "two.toml --out before");

@@ -458,3 +458,36 @@ fn a_circle_that_grows_for_ever_is_named() {
         assert_eq!(grows, !has_bounds, "{shown}");
     }
 }
+
+/// The limits that are shown hold, and a little beyond them what is named breaks.
+#[test]
+fn limits_of_changes_are_limits() {
+    let network = BOUND.replace("\"1ms\"", "\"5ms\"");
+    let (shown, said, code) = Scene::new(&network, RULES).bound(&["n.toml", "--sensitivity"]);
+    assert_eq!((said.as_str(), code), ("", Some(0)));
+    let expected = "\
+bus  bit rate  at least  with less
+";
+    assert!(shown.starts_with(expected), "{shown}");
+    let rate = |bus: &str| {
+        let line = shown.lines().find(|line| line.starts_with(&format!("{bus} "))).unwrap();
+        let rate = line.split_whitespace().nth(2).unwrap();
+        let rate = rate.strip_suffix('k').map_or_else(|| rate.to_owned(), |it| format!("{it}000"));
+        rate.parse::<u32>().unwrap()
+    };
+    for (bus, usual, quoted) in [("a", 500_000, "\"500k\""), ("b", 250_000, "\"250k\"")] {
+        let least = rate(bus);
+        for (bits_per_second, expected) in [(least, 0), (least - usual / 1_000, 1)] {
+            let slower = network.replace(quoted, &bits_per_second.to_string());
+            let (shown, _, code) = Scene::new(&slower, RULES).bound(&["n.toml"]);
+            assert_eq!(code, Some(expected), "{bus} {bits_per_second}\n{shown}");
+        }
+    }
+    // Long on b has 2.63 ms left: itself and what it waits for may be longer, on both buses.
+    assert!(shown.contains("\nLong         8"), "{shown}");
+    let (json, _, _) = Scene::new(&network, RULES).bound(&["n.toml", "--sensitivity", "--json"]);
+    assert_eq!(json.lines().filter(|it| it.contains("\"longer_message\"")).count(), 3, "{json}");
+    let (shown, said, code) = Scene::new(BOUND, RULES).bound(&["n.toml", "--sensitivity"]);
+    assert_eq!((shown.as_str(), code), ("", Some(1)));
+    assert_eq!(said, "Long on b is late; see without --sensitivity\n");
+}

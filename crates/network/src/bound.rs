@@ -6,11 +6,13 @@
 //! | [`bus`] | the response times of one bus |
 //! | [`processor`] | the time of a gateway that serves frames one by one |
 //! | [`network`] | all of it together: from bus to bus, and what queues hold |
+//! | [`sensitivity`] | by how much it may change until it does not hold any more |
 
 mod arrivals;
 pub mod bus;
 pub mod network;
 pub mod processor;
+pub mod sensitivity;
 
 pub use arrivals::{Arrivals, Limit};
 pub use network::{Bound, Bounds, bounds};

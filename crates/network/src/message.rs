@@ -44,6 +44,12 @@ pub enum Payload {
 }
 
 impl Message {
+    /// From the release until a frame must have arrived on every bus.
+    #[must_use]
+    pub fn deadline(&self) -> Nanos {
+        self.deadline.unwrap_or(self.period)
+    }
+
     /// The frame with this data, of which it takes as many bytes as it has; `None` if no frame has such an
     /// identifier or length.
     #[must_use]

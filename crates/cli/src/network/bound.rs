@@ -5,6 +5,7 @@
 mod depths;
 mod explain;
 mod names;
+mod sensitivity;
 
 use std::path::PathBuf;
 
@@ -23,6 +24,7 @@ use crate::json::lines;
 use crate::output::{Table, duration_at_least, duration_at_most, print};
 
 pub(crate) use self::explain::{Step, WaitsFor};
+pub(crate) use self::sensitivity::{LongerMessage, SlowerBus};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -30,14 +32,19 @@ pub(crate) struct Arguments {
     /// folder
     file: PathBuf,
     /// Show instead what the bounds of this message are made of, on every bus that it reaches
-    #[arg(long, value_name = "MESSAGE", conflicts_with = "depths")]
+    #[arg(long, value_name = "MESSAGE", conflicts_with_all = ["depths", "sensitivity"])]
     explain: Option<String>,
     /// Print instead how deep the transmit queues must be at least so that none loses a frame, as settings of a network
     /// file
     #[arg(long)]
     depths: bool,
+    /// Show instead how much slower each bus and how much longer each message may become, and what breaks first; takes as
+    /// long as some thousand analyses
+    #[arg(long, conflicts_with = "depths")]
+    sensitivity: bool,
     /// Print JSON Lines: an object of type "message" for each message on each bus that it reaches, then one of type
-    /// "queue" for each transmit queue; with --explain, one of type "step" for each part of a way
+    /// "queue" for each transmit queue; with --explain, one of type "step" for each part of a way; with
+    /// --sensitivity, of types "slower_bus" and "longer_message"
     #[arg(long, conflicts_with = "depths")]
     json: bool,
 }
@@ -60,9 +67,12 @@ pub(super) fn run(arguments: &Arguments) -> Answer {
     let Some((network, flows)) = load(&arguments.file, Purpose::Bound)? else { return Ok(false) };
     let bounds = bounds(&network, &flows);
     let shown = Shown::new(&network, &flows, &bounds);
+    let names = Names { network: &network, flows: &flows, bounds: &bounds };
     if let Some(message) = &arguments.explain {
-        let names = Names { network: &network, flows: &flows, bounds: &bounds };
         return explain::run(&names, message, arguments.json);
+    }
+    if arguments.sensitivity {
+        return sensitivity::run(&names, arguments.json);
     }
     if arguments.depths {
         return depths::run(&shown.queues);
@@ -158,7 +168,7 @@ impl<'a> Shown<'a> {
             let message = reached.message;
             Some(Late {
                 blocked_by: blocked_by.map(|flow| names.message(flow)),
-                deadline_ns: message.deadline.unwrap_or(message.period).as_nanos(),
+                deadline_ns: message.deadline().as_nanos(),
                 reason: bound.as_ref().err().map(|reason| names.reason(flow, reason)),
                 bound: bound.as_ref(),
                 reached,

@@ -4,7 +4,7 @@ use candor_network::flow::Load;
 use candor_network::{Bus, Discipline, Network, Node, show_id};
 
 use super::Reached;
-use super::bound::{InQueue, Late, Step, Verdict, WaitsFor};
+use super::bound::{InQueue, Late, LongerMessage, SlowerBus, Step, Verdict, WaitsFor};
 use crate::json::{objects, words};
 
 objects! {
@@ -153,6 +153,32 @@ objects! {
         blocked_by;
         /// The frames that are sent before it otherwise
         waits_for;
+    }
+
+    /// How slow a bus may become, with --sensitivity.
+    "slower_bus" of "network bound" for SlowerBus<'_> as it {
+        /// The name of the bus
+        bus = it.bus.name;
+        /// Its bit rate in bit/s
+        bitrate = it.bus.timing.nominal;
+        /// The lowest bit rate in bit/s with which all deadlines are met and no queue loses a frame; that of the data is as
+        /// much lower
+        least_bitrate = it.timing.nominal;
+        /// What breaks with less
+        breaks;
+    }
+
+    /// How long a message may become, with --sensitivity.
+    "longer_message" of "network bound" for LongerMessage<'_> as it {
+        /// The name of the message
+        message = it.message.name;
+        /// Its bytes of data
+        length = it.message.length;
+        /// By how many bits at the nominal bit rate it may become longer so that all deadlines are met and no queue loses a
+        /// frame
+        more_bits = it.bits;
+        /// What breaks with one more
+        breaks;
     }
 
     /// Frames of a message that another one waits for.

@@ -127,7 +127,21 @@ const MOST_ROUNDS: usize = 200;
 /// delay nobody knows takes no time.
 #[must_use]
 pub fn bounds(network: &Network, flows: &[Flow]) -> Bounds {
-    let mut analysis = Analysis::new(network, flows);
+    bounds_with(network, flows, None)
+}
+
+/// A message that is longer than it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Longer {
+    pub(super) node: usize,
+    pub(super) message: usize,
+    /// By so many bits at the nominal bit rate.
+    pub(super) bits: u32,
+}
+
+/// The bounds if a message is longer.
+pub(super) fn bounds_with(network: &Network, flows: &[Flow], longer: Option<Longer>) -> Bounds {
+    let mut analysis = Analysis::new(network, flows, longer);
     let mut round = 0;
     loop {
         analysis.buses.iter_mut().for_each(OnBus::respond);
@@ -172,7 +186,7 @@ enum Trust {
 }
 
 impl<'a> Analysis<'a> {
-    fn new(network: &'a Network, flows: &'a [Flow]) -> Self {
+    fn new(network: &'a Network, flows: &'a [Flow], longer: Option<Longer>) -> Self {
         let bus = |bus: &crate::Bus| OnBus {
             bit_ns: up_ns(bus.timing.nominal, 1),
             flows: Vec::new(),
@@ -198,7 +212,8 @@ impl<'a> Analysis<'a> {
             queue.flows.iter().for_each(|&flow| analysis.queue_of[flow] = index);
         }
         for (index, flow) in flows.iter().enumerate() {
-            analysis.add(index, flow);
+            let is_longer = |it: &Longer| (it.node, it.message) == (flow.node, flow.message);
+            analysis.add(index, flow, longer.filter(is_longer).map_or(0, |it| it.bits));
         }
         analysis
     }
@@ -207,12 +222,13 @@ impl<'a> Analysis<'a> {
         self.network.nodes.get(flow.node)?.messages.get(flow.message)
     }
 
-    fn add(&mut self, index: usize, flow: &Flow) {
+    fn add(&mut self, index: usize, flow: &Flow, more_bits: u32) {
         let message = self.message(flow);
         let timing = self.network.buses.get(flow.bus).map(|bus| bus.timing);
         let transmission_ns = message.zip(timing).and_then(|(message, timing)| {
             let is_known = flow.parent.is_none() && matches!(message.payload, Payload::Bytes(_));
-            transmission_ns(&flow.frame, timing, is_known)
+            let (shortest_ns, longest_ns) = transmission_ns(&flow.frame, timing, is_known)?;
+            Some((shortest_ns, longest_ns + up_ns(timing.nominal, more_bits)))
         });
         self.transmission_ns.push(transmission_ns.unwrap_or((0, 0)));
         let (Some(message), Some((_, longest_ns)), false) =
