@@ -349,6 +349,9 @@ fn run_lab(scene: &mut Scene) {
     scene.run("network bound", "car.network.toml");
     scene.run("network bound", "car.network.toml --explain 0x123");
     scene.run("network bound", "car.network.toml --sensitivity");
+    let (one_bus, _) = NETWORK.split_once("[gateway").unwrap();
+    fs::write(scene.path("one.network.toml"), one_bus.replace("0x18FEF100x", "0x124")).unwrap();
+    scene.run("network bound", "one.network.toml --assign");
     scene.run("lab list", "two.toml");
     scene.run("lab list", "kernel.toml --coverage");
     scene.run("lab run", "two.toml --out before");

@@ -491,3 +491,44 @@ bus  bit rate  at least  with less
     assert_eq!((shown.as_str(), code), ("", Some(1)));
     assert_eq!(said, "Long on b is late; see without --sensitivity\n");
 }
+
+#[test]
+fn identifiers_are_assigned_so_that_deadlines_hold() {
+    let network = "bus.a.bitrate = \"500k\"\nnodes.a = [\"A\", \"B\"]\nmessage = [\n\
+        { name = \"Slow\", id = \"0x10\", node = \"A\", period = \"10ms\" },\n\
+        { name = \"Fast\", id = \"0x20\", node = \"A\", period = \"10ms\", deadline = \"600us\" },\n\
+        { name = \"Other\", id = \"0x30\", node = \"B\", period = \"10ms\" },\n]\n";
+    let scene = Scene::new(network, "");
+    assert_eq!(scene.bound(&["n.toml"]).2, Some(1));
+    let (shown, said, code) = scene.bound(&["n.toml", "--assign"]);
+    let expected = "\
+bus  identifier  message  now
+---  ----------  -------  --------
+a    0x10        Fast     0x20
+a    0x20        Slow     0x10
+a    0x30        Other    the same
+";
+    assert_eq!((shown.as_str(), said.as_str(), code), (expected, "", Some(0)));
+    let (shown, _, code) = scene.bound(&["n.toml", "--assign=Fast,Slow"]);
+    assert_eq!((shown.as_str(), code), (expected, Some(0)));
+    let none = "a: none was found: no order of these identifiers meets all deadlines\n";
+    assert_eq!(
+        scene.bound(&["n.toml", "--assign=Fast,Other"]),
+        (String::new(), none.into(), Some(1))
+    );
+    let hurried = Scene::new(&network.replace("600us", "500us"), "");
+    let none = "a: there is none: no order of these identifiers meets all deadlines\n";
+    assert_eq!(hurried.bound(&["n.toml", "--assign"]), (String::new(), none.into(), Some(1)));
+    for (network, argument, expected) in [
+        (network.to_owned(), "--assign=Fest", "there is no message `Fest`: did you mean `Fast`?"),
+        (format!("queue = \"fifo\"\n{network}"), "--assign", "Slow on a waits in a FIFO queue"),
+        (
+            network.replace("0x30", "0x30x"),
+            "--assign",
+            "messages with standard and with extended identifiers",
+        ),
+    ] {
+        let (_, said, code) = Scene::new(&network, "").bound(&["n.toml", argument]);
+        assert!(said.contains(expected) && code == Some(2), "{said}");
+    }
+}

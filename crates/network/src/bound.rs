@@ -7,8 +7,10 @@
 //! | [`processor`] | the time of a gateway that serves frames one by one |
 //! | [`network`] | all of it together: from bus to bus, and what queues hold |
 //! | [`sensitivity`] | by how much it may change until it does not hold any more |
+//! | [`mod@assign`] | identifiers with which it holds |
 
 mod arrivals;
+pub mod assign;
 pub mod bus;
 pub mod network;
 pub mod processor;

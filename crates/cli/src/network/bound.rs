@@ -2,6 +2,7 @@
 //!
 //! `candor help json network bound` describes what `--json` prints. The laws are in [`candor_network::bound`].
 
+mod assign;
 mod depths;
 mod explain;
 mod names;
@@ -23,6 +24,7 @@ use crate::Answer;
 use crate::json::lines;
 use crate::output::{Table, duration_at_least, duration_at_most, print};
 
+pub(crate) use self::assign::Assigned;
 pub(crate) use self::explain::{Step, WaitsFor};
 pub(crate) use self::sensitivity::{LongerMessage, SlowerBus};
 
@@ -42,9 +44,14 @@ pub(crate) struct Arguments {
     /// long as some thousand analyses
     #[arg(long, conflicts_with = "depths")]
     sensitivity: bool,
+    /// Show instead in which order the identifiers of all messages, or of these, meet all deadlines; for buses with queues
+    /// of priorities and without gateways
+    #[arg(long, value_name = "MESSAGE,...", num_args = 0.., require_equals = true, value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["depths", "sensitivity", "explain"])]
+    assign: Option<Vec<String>>,
     /// Print JSON Lines: an object of type "message" for each message on each bus that it reaches, then one of type
     /// "queue" for each transmit queue; with --explain, one of type "step" for each part of a way; with
-    /// --sensitivity, of types "slower_bus" and "longer_message"
+    /// --sensitivity, of types "slower_bus" and "longer_message"; with --assign, of type "assigned"
     #[arg(long, conflicts_with = "depths")]
     json: bool,
 }
@@ -73,6 +80,9 @@ pub(super) fn run(arguments: &Arguments) -> Answer {
     }
     if arguments.sensitivity {
         return sensitivity::run(&names, arguments.json);
+    }
+    if let Some(movable) = &arguments.assign {
+        return assign::run(&names, movable, arguments.json);
     }
     if arguments.depths {
         return depths::run(&shown.queues);

@@ -4,7 +4,7 @@ use candor_network::flow::Load;
 use candor_network::{Bus, Discipline, Network, Node, show_id};
 
 use super::Reached;
-use super::bound::{InQueue, Late, LongerMessage, SlowerBus, Step, Verdict, WaitsFor};
+use super::bound::{Assigned, InQueue, Late, LongerMessage, SlowerBus, Step, Verdict, WaitsFor};
 use crate::json::{objects, words};
 
 objects! {
@@ -179,6 +179,18 @@ objects! {
         more_bits = it.bits;
         /// What breaks with one more
         breaks;
+    }
+
+    /// The identifier that a message may get so that all deadlines are met, with --assign.
+    "assigned" of "network bound" for Assigned<'_> as it {
+        /// The bus
+        bus;
+        /// The name of the message
+        message = it.message.name;
+        /// The identifier that it may get in hex; an extended one ends in x
+        id = show_id(it.can_id);
+        /// The identifier that it has
+        old_id = show_id(it.message.can_id);
     }
 
     /// Frames of a message that another one waits for.

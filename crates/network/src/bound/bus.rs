@@ -336,6 +336,14 @@ fn held_ns(stream: &Stream, key: u32, least_urgent: &BTreeMap<usize, u32>) -> u6
     if last.is_some_and(|&last| last > key) { stream.held_ns } else { 0 }
 }
 
+/// The same for one stream of a bus with queues of priorities only.
+///
+/// # Errors
+/// It has no bound.
+pub fn response(streams: &[Stream], of: usize, bit_ns: u64) -> Result<Response, NoBound> {
+    Group::new(streams, &[of], &BTreeMap::new())?.response(of, bit_ns)
+}
+
 /// When a bus of these streams rests at the latest; `None` if nobody knows.
 fn rest_ns(streams: &[Stream]) -> Option<u64> {
     let known = |(index, it)| Known::new(index, it, 0).ok();

@@ -499,6 +499,18 @@ impl OnBus {
 }
 
 impl Bounds {
+    /// The flows on a bus, each with its stream.
+    pub fn streams(&self, bus: usize) -> impl Iterator<Item = (usize, &Stream)> + Clone {
+        let on_bus = self.buses.get(bus).into_iter();
+        on_bus.flat_map(|it| it.flows.iter().copied().zip(&it.streams))
+    }
+
+    /// How long a bit takes on a bus, in ns, rounded up.
+    #[must_use]
+    pub fn bit_ns(&self, bus: usize) -> u64 {
+        self.buses.get(bus).map_or(1, |it| it.bit_ns)
+    }
+
     /// The flows whose frames the latest frame of `flow` waits for on its bus, but for the blocking one, and how many of each.
     #[must_use]
     pub fn interference(&self, flow: usize) -> Vec<(usize, u64)> {

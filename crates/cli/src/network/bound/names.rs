@@ -1,10 +1,10 @@
 //! [`Names`]: what flows and queues are called, and why something has no bound.
 
 use candor_diagnostics::visible;
-use candor_network::Network;
 use candor_network::bound::network::{NoBound, Sender};
 use candor_network::bound::{Bounds, bus};
 use candor_network::flow::Flow;
+use candor_network::{Message, Network};
 
 use crate::network::bus_name;
 use crate::output::list;
@@ -18,9 +18,13 @@ pub(super) struct Names<'a> {
 
 impl<'a> Names<'a> {
     pub(super) fn message(&self, flow: usize) -> &'a str {
-        let flow = self.flows.get(flow);
-        let message = flow.and_then(|it| self.network.nodes.get(it.node)?.messages.get(it.message));
-        message.map_or("", |it| it.name.as_str())
+        self.sent(flow).map_or("", |it| it.name.as_str())
+    }
+
+    /// The message of a flow.
+    pub(super) fn sent(&self, flow: usize) -> Option<&'a Message> {
+        let flow = self.flows.get(flow)?;
+        self.network.nodes.get(flow.node)?.messages.get(flow.message)
     }
 
     /// A message and the bus.
