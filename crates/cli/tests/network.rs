@@ -391,6 +391,9 @@ distances = [\"30ms\"]
         "{shown}"
     );
     assert!(shown.contains("\n- messages with `distances` come no closer"), "{shown}");
+    let (steps, _, _) = scene.bound(&["n.toml", "--explain", "Speed"]);
+    let expected = "Speed on can0: 136 us to 360 us\n\nstep            at least  at most  behind\n";
+    assert!(steps.starts_with(expected), "{steps}");
     let (_, said, code) = infer(&["drive.log", "--bitrate", "500x"]);
     assert!(said.contains("500x") && code == Some(2), "{said}");
     for (log, expected, code) in [

@@ -48,6 +48,8 @@ pub struct Bound {
     pub longest_ns: u64,
     /// For how long a frame may be queued after its nominal release, in ns: the jitter of the message, or what its way adds.
     pub jitter_ns: u64,
+    /// How much of the response time that is, in ns: none where times count from when a frame is queued.
+    pub lateness_ns: u64,
     /// On this bus.
     pub response: Response,
     /// The flow whose frame blocks it the longest.
@@ -480,6 +482,7 @@ impl<'a> Analysis<'a> {
         Ok(Bound {
             longest_ns,
             jitter_ns: arrivals.map_or(0, |it| it.jitter_ns),
+            lateness_ns: arrivals.map_or(0, Arrivals::lateness_ns),
             response,
             blocked_by: response.blocked_by.map(|it| bus.flows[it]),
             best_ns: earliest_ns.saturating_add(shortest_ns),
