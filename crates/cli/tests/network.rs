@@ -457,7 +457,7 @@ fn a_circle_that_grows_for_ever_is_named() {
         let (shown, said, code) = scene.bound(&["n.toml"]);
         assert_eq!(code, Some(i32::from(!has_bounds)), "{shown}{said}");
         let grows =
-            shown.contains("no bound: jitters in a circle make each other grow for ever: 0x");
+            shown.contains("no bound: jitters in a circle make each other grow on and on: 0x");
         assert_eq!(grows, !has_bounds, "{shown}");
     }
 }

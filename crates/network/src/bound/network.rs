@@ -122,8 +122,11 @@ struct OnBus {
     is_new: bool,
 }
 
-/// After so many rounds jitters that still grow are believed to grow for ever.
+/// After so many rounds jitters that still grow are believed to grow for ever. Fewer where many messages share a bus, since a
+/// round looks at each pair of them: so many pairs in all, but for the least rounds.
 const MOST_ROUNDS: usize = 200;
+const LEAST_ROUNDS: usize = 20;
+const MOST_PAIRS: usize = 50_000_000;
 
 /// How late the frames of each flow can be; `flows` are those of the network ([`flows`](crate::flow::flows)). A gateway whose
 /// delay nobody knows takes no time.
@@ -144,14 +147,16 @@ pub(super) struct Longer {
 /// The bounds if a message is longer.
 pub(super) fn bounds_with(network: &Network, flows: &[Flow], longer: Option<Longer>) -> Bounds {
     let mut analysis = Analysis::new(network, flows, longer);
+    let pairs: usize = analysis.buses.iter().map(|it| it.streams.len().pow(2)).sum();
+    let most_rounds = (MOST_PAIRS / pairs.max(1)).clamp(LEAST_ROUNDS, MOST_ROUNDS);
     let mut round = 0;
     loop {
         analysis.buses.iter_mut().for_each(OnBus::respond);
-        let grown = analysis.hand_on(round >= MOST_ROUNDS);
+        let grown = analysis.hand_on(round >= most_rounds);
         if grown.is_empty() {
             return analysis.bounds();
         }
-        if round == MOST_ROUNDS {
+        if round == most_rounds {
             analysis.growing.extend(grown);
         }
         round += 1;

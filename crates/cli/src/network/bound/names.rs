@@ -66,7 +66,7 @@ impl<'a> Names<'a> {
                 let more = flows.len().saturating_sub(5);
                 let flows = list(flows.iter().take(5).map(|&flow| self.flow(flow)));
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                format!("jitters in a circle make each other grow for ever: {flows}{more}")
+                format!("jitters in a circle make each other grow on and on: {flows}{more}")
             }
             NoBound::WaitsFor(other) => {
                 format!("it waits for {}, which may come as densely as it likes", self.flow(*other))
