@@ -398,12 +398,18 @@ distances = [\"30ms\"]
     assert!(said.contains("500x") && code == Some(2), "{said}");
     for (log, expected, code) in [
         ("(1.0) can0 100#\n(0.5) can0 100#\n", "record 2 is 500 ms before the one before it", 2),
-        ("(1.0) can0 100#\n(3.5) can0 100#\n", "note: o.log: no frame for 2.50 s until 2.50 s", 0),
+        ("(1.0) can0 100#\n(1.9) can0 100#\n", "", 0),
+        (
+            "(0.0) can0 100#\n(2.5) can0 100#\n(3.5) can0 100#\n",
+            "note: o.log: 2 silences of 1.00 s and more, the longest 2.50 s until 2.50 s;",
+            0,
+        ),
         ("(1.0) can0 20000088#0000000000000000\n", "no recording has a frame of CAN", 2),
     ] {
         write("o.log", log);
         let (_, said, found) = infer(&["o.log", "--bitrate", "500k"]);
         assert!(said.contains(expected) && found == Some(code), "{said}");
+        assert!(!expected.is_empty() || said.is_empty(), "{said}");
     }
     write("o.log", "(1.0) can0 100#\n(0.5) can0 100#\n");
     let (_, _, code) = infer(&["o.log", "--sort", "--bitrate", "500k"]);

@@ -102,32 +102,31 @@ impl Drive {
     /// Adds the frames of a recording.
     fn add(&mut self, recording: &mut Recording, file: &Path) -> Result<(), String> {
         let progress = Progress::new(recording, true);
-        let (mut first_ns, mut last_ns) = (None, 0);
+        let mut span_ns: Option<(u64, u64)> = None;
+        // How many, the longest, and when that ended.
+        let mut silences = (0, 0, 0);
         let mut records = 0;
         while let Some(entry) = recording.next() {
             let record = entry.map_err(|error| explain_malformed(error, records, file))?;
             records += 1;
             progress.show(recording, records);
             let time_ns = record.time_ns;
-            let begin_ns = *first_ns.get_or_insert(time_ns);
-            let at = || duration(time_ns.saturating_sub(begin_ns) as f64);
-            if time_ns < last_ns {
+            let (first_ns, last_ns) = span_ns.unwrap_or((time_ns, time_ns));
+            let Some(silence_ns) = time_ns.checked_sub(last_ns) else {
                 let back = duration((last_ns - time_ns) as f64);
                 let file = file.display();
                 return Err(format!(
                     "{file}: record {records} is {back} before the one before it: how far frames are apart would be \
                      wrong; put them in order with --sort"
                 ));
+            };
+            if silence_ns >= LONG_SILENCE_NS {
+                silences.0 += 1;
+                if silence_ns > silences.1 {
+                    (silences.1, silences.2) = (silence_ns, time_ns - first_ns);
+                }
             }
-            if last_ns > 0 && time_ns - last_ns >= LONG_SILENCE_NS {
-                let silence = duration((time_ns - last_ns) as f64);
-                say!(
-                    "note: {}: no frame for {silence} until {}; if frames are missing there, periods are too long",
-                    file.display(),
-                    at()
-                );
-            }
-            last_ns = time_ns;
+            span_ns = Some((first_ns, time_ns));
             if record.frame.kind() == Kind::Error {
                 self.error_reports += 1;
                 continue;
@@ -137,8 +136,18 @@ impl Drive {
             self.see(bus, &record.frame, time_ns);
         }
         progress.clear();
+        if let (count @ 1.., longest_ns, until_ns) = silences {
+            let [longest, until] = [longest_ns, until_ns].map(|ns| duration(ns as f64));
+            say!(
+                "note: {}: {} of {} and more, the longest {longest} until {until}; if frames are missing there, \
+                 periods are too long",
+                file.display(),
+                counted(count, "silence"),
+                duration(LONG_SILENCE_NS as f64)
+            );
+        }
         self.messages.values_mut().for_each(|it| it.watched.end());
-        self.lengths_ns.push(last_ns - first_ns.unwrap_or(last_ns));
+        self.lengths_ns.push(span_ns.map_or(0, |(first_ns, last_ns)| last_ns - first_ns));
         Ok(())
     }
 
