@@ -38,6 +38,7 @@ pub mod candor_can;
 pub mod capability;
 pub mod clock;
 mod control;
+pub mod dma;
 mod error;
 pub mod ethernet;
 pub mod ethtool;

@@ -92,13 +92,13 @@ impl Ports {
         }
     }
 
-    /// Writes four bytes, the lowest first.
+    /// Writes four bytes, the lowest first. A device may use memory then ([`dma`](crate::dma)).
     pub fn write_u32(self, port: u16, value: u32) {
         let port = self.checked(port, 4);
-        // SAFETY: this thread may use this port; the instruction touches no memory.
+        // SAFETY: this thread may use this port; the compiler takes it that the instruction uses memory.
         unsafe {
             std::arch::asm!("out dx, eax", in("dx") port, in("eax") value,
-                options(nomem, nostack, preserves_flags));
+                options(nostack, preserves_flags));
         }
     }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use candor_linux::clock::{self, Switches};
 use candor_linux::poll::{self, Interest};
 use candor_linux::realtime::{self, Policy, Task};
-use candor_linux::{module, mount, port, process, udp};
+use candor_linux::{dma, module, mount, port, process, udp};
 use candor_time::{Monotonic, Nanos};
 
 use crate::{Check, Need};
@@ -195,6 +195,19 @@ fn ports_answer() {
     ports.write_u16(0x510, 0);
     let one_by_one = [(); 4].map(|()| ports.read_u8(0x511));
     assert_eq!(&one_by_one, b"QEMU");
+
+    // The same by a command in memory: read 4 bytes of selector 0 to another page.
+    let ports = port::Ports::acquire(0x510..=0x51B).unwrap();
+    let (mut command, data) = (dma::Page::new().unwrap(), dma::Page::new().unwrap());
+    assert_ne!(command.address(), data.address());
+    let words = [0x0000_000A, 4, (data.address() >> 32) as u32, data.address() as u32];
+    command.write(words.map(u32::to_be_bytes).as_flattened());
+    ports.write_u32(0x514, ((command.address() >> 32) as u32).swap_bytes());
+    ports.write_u32(0x518, (command.address() as u32).swap_bytes());
+    let (mut bits, mut bytes) = ([1; 4], [1; 8]);
+    command.read(&mut bits);
+    data.read(&mut bytes);
+    assert_eq!((bits, &bytes), ([0; 4], b"QEMU\0\0\0\0"));
 
     #[expect(clippy::reversed_empty_ranges, reason = "an empty range is what is meant")]
     let empty = port::Ports::acquire(0x511..=0x510);

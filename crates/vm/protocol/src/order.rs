@@ -448,7 +448,8 @@ pub struct File {
     pub path: String,
     /// Whether it can be run.
     pub is_executable: bool,
-    /// What is in it.
+    /// What is in it. Megabytes, which are not read byte by byte.
+    #[serde(with = "serde_bytes")]
     pub contents: Vec<u8>,
 }
 
