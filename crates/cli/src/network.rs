@@ -7,7 +7,7 @@ mod show;
 
 use std::path::Path;
 
-use candor_diagnostics::{Severity, counted};
+use candor_diagnostics::{Findings, Severity, counted};
 use candor_network::file::{self, Purpose};
 use candor_network::flow::{Flow, flows};
 use candor_network::{Message, Network, Node};
@@ -55,9 +55,17 @@ pub(crate) fn run(command: &NetworkCommand) -> Answer {
     }
 }
 
+/// A network with its flows.
+struct Loaded {
+    network: Network,
+    flows: Vec<Flow>,
+    /// Warnings only.
+    findings: Findings,
+}
+
 /// A network with its flows, from a file, or from standard input if that is `-`. What is wrong with it is printed; with
 /// errors, there is none.
-fn load(path: &Path, purpose: Purpose) -> Result<Option<(Network, Vec<Flow>)>, String> {
+fn load(path: &Path, purpose: Purpose) -> Result<Option<Loaded>, String> {
     let name = path.display().to_string();
     let is_input = path.as_os_str() == "-";
     let (network, findings) = match is_input {
@@ -80,7 +88,7 @@ fn load(path: &Path, purpose: Purpose) -> Result<Option<(Network, Vec<Flow>)>, S
     if network.is_none() {
         say!("{name}: {}", counted(findings.count(Severity::Error), "error"));
     }
-    Ok(network)
+    Ok(network.map(|(network, flows)| Loaded { network, flows, findings }))
 }
 
 /// A message on a bus that it reaches.

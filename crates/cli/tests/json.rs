@@ -344,9 +344,18 @@ fn run_tte(scene: &mut Scene) {
     scene.run("tte check", "one-switch.tte.toml");
 }
 
+const TWO_MESSAGES: &str = "BU_: A\n\nBO_ 1 Silent: 8 A\n\nBO_ 2 Speed: 8 A\n\n\
+    BA_DEF_ BO_ \"GenMsgCycleTime\" INT 0 1000;\nBA_DEF_DEF_ \"GenMsgCycleTime\" 0;\n\
+    BA_ \"GenMsgCycleTime\" BO_ 2 10;\n";
+
 fn run_lab(scene: &mut Scene) {
     scene.run("network show", "car.network.toml");
     scene.run("network bound", "car.network.toml");
+    // A message that is not sent, of which there is a warning.
+    fs::write(scene.path("two.dbc"), TWO_MESSAGES).unwrap();
+    fs::write(scene.path("two.network.toml"), "bus.a.bitrate = '500k'\nbus.a.dbc = 'two.dbc'\n")
+        .unwrap();
+    scene.run("network bound", "two.network.toml");
     scene.run("network bound", "car.network.toml --explain 0x123");
     scene.run("network bound", "car.network.toml --sensitivity");
     let (one_bus, _) = NETWORK.split_once("[gateway").unwrap();

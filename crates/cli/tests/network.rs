@@ -100,6 +100,26 @@ fn a_network_is_shown_with_everything_in_it() {
 }
 
 #[test]
+fn what_stands_against_bounds_is_told_below_them() {
+    let names = ["Silent", "Wake", "Sleep", "Diag", "Reply", "Last"];
+    let messages = names.iter().enumerate().map(|(id, name)| format!("BO_ {id} {name}: 8 A\n\n"));
+    let dbc = "BU_: A\n\n".to_owned()
+        + &messages.collect::<String>()
+        + "BO_ 9 Speed: 8 A\n\nBA_DEF_ BO_ \"GenMsgCycleTime\" INT 0 1000;\n\
+           BA_DEF_DEF_ \"GenMsgCycleTime\" 0;\nBA_ \"GenMsgCycleTime\" BO_ 9 10;\n";
+    let scene = Scene::new("bus.a.bitrate = '500k'\nbus.a.dbc = 'car.dbc'\n", RULES);
+    fs::write(scene.0.path().join("car.dbc"), dbc).unwrap();
+    let unsent = "car.dbc: 6 of 7 messages have no cycle time and are not sent: Silent, Wake, Sleep, \
+                  Diag, Reply and 1 more";
+    let (text, said, code) = scene.bound(&["n.toml"]);
+    assert!(text.ends_with(&format!("against them:\n- {unsent}\n")), "{text}");
+    assert!(said.contains(unsent) && code == Some(0), "{said}");
+    let (json, ..) = scene.bound(&["n.toml", "--json"]);
+    assert!(json.starts_with(r#"{"type":"finding","data":{"severity":"warning""#), "{json}");
+    assert!(json.contains(unsent), "{json}");
+}
+
+#[test]
 fn exit_codes_tell_what_is_wrong() {
     let names = NETWORK.replace('\u{1b}', "");
     let scene = Scene::new(&names.replace("\"Silent\"", "\"Engine\""), RULES);

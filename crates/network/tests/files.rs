@@ -194,9 +194,11 @@ fn messages_of_a_dbc_file_need_a_sender() {
         let (network, found) = read(&text, &files);
         let expected = [
             &format!(
-                "{place}: warning: car.dbc: 1 of 4 messages has no cycle time and is not sent"
+                "{place}: warning: car.dbc: 1 of 4 messages has no cycle time and is not sent: Silent"
             ),
-            &format!("{place}: warning: car.dbc: 1 of 4 messages has no sender and is not sent"),
+            &format!(
+                "{place}: warning: car.dbc: 1 of 4 messages has no sender and is not sent: Nobody"
+            ),
         ];
         assert_findings(&found, "warning", &expected.map(String::as_str));
         assert!(found.contains("list them with a node under [[message]]"), "{found}");

@@ -10,7 +10,8 @@ mod sensitivity;
 
 use std::path::PathBuf;
 
-use candor_diagnostics::visible;
+use candor_diagnostics::{Findings, visible};
+use candor_gateway::control::FindingLine;
 use candor_network::bound::network::{NoBound, QueueBound};
 use candor_network::bound::{Bound, Bounds};
 use candor_network::file::Purpose;
@@ -19,7 +20,7 @@ use candor_network::{Network, bounds, show_id};
 use clap::Args;
 
 use self::names::Names;
-use super::{Reached, load};
+use super::{Loaded, Reached, load};
 use crate::Answer;
 use crate::json::lines;
 use crate::output::{Table, duration_at_least, duration_at_most, print};
@@ -49,8 +50,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MESSAGE,...", num_args = 0.., require_equals = true, value_delimiter = ',')]
     #[arg(conflicts_with_all = ["depths", "sensitivity", "explain"])]
     assign: Option<Vec<String>>,
-    /// Print JSON Lines: an object of type "message" for each message on each bus that it reaches, then one of type
-    /// "queue" for each transmit queue; with --explain, one of type "step" for each part of a way; with
+    /// Print JSON Lines: an object of type "finding" for each warning, then one of type "message" for each message on each
+    /// bus that it reaches, then one of type "queue" for each transmit queue; with --explain, one of type "step" for each part of a way; with
     /// --sensitivity, of types "slower_bus" and "longer_message"; with --assign, of type "assigned"
     #[arg(long, conflicts_with = "depths")]
     json: bool,
@@ -70,8 +71,13 @@ const OF_WATCHED: &str = "\
 - messages with `distances` come no closer than they did while somebody watched, and are queued when they are requested.
 ";
 
+/// What the file itself knows to stand against them.
+const AGAINST: &str = "These warnings of the file can stand against them:\n";
+
 pub(super) fn run(arguments: &Arguments) -> Answer {
-    let Some((network, flows)) = load(&arguments.file, Purpose::Bound)? else { return Ok(false) };
+    let Some(Loaded { network, flows, findings }) = load(&arguments.file, Purpose::Bound)? else {
+        return Ok(false);
+    };
     let bounds = bounds(&network, &flows);
     let shown = Shown::new(&network, &flows, &bounds);
     let names = Names { network: &network, flows: &flows, bounds: &bounds };
@@ -87,7 +93,7 @@ pub(super) fn run(arguments: &Arguments) -> Answer {
     if arguments.depths {
         return depths::run(&shown.queues);
     }
-    print(&if arguments.json { shown.json()? } else { shown.text() })?;
+    print(&if arguments.json { shown.json(&findings)? } else { shown.text(&findings) })?;
     Ok(shown.holds())
 }
 
@@ -193,11 +199,12 @@ impl<'a> Shown<'a> {
             && self.queues.iter().all(|it| !it.bound.overflows())
     }
 
-    fn json(&self) -> Result<String, String> {
-        Ok(lines(&self.messages)? + &lines(&self.queues)?)
+    fn json(&self, warnings: &Findings) -> Result<String, String> {
+        let warnings = lines(warnings.sorted().iter().map(FindingLine::new))?;
+        Ok(warnings + &lines(&self.messages)? + &lines(&self.queues)?)
     }
 
-    fn text(&self) -> String {
+    fn text(&self, warnings: &Findings) -> String {
         let mut parts = Vec::new();
         if !self.network.title.is_empty() {
             parts.push(format!("{}\n", visible(&self.network.title)));
@@ -210,6 +217,11 @@ impl<'a> Shown<'a> {
         let is_watched = self.messages.iter().any(|it| !it.reached.message.distances.is_empty());
         let watched = if is_watched { OF_WATCHED } else { "" };
         parts.push(format!("{ASSUMPTIONS}{watched}"));
+        let warnings = warnings.sorted();
+        if !warnings.is_empty() {
+            let each = warnings.iter().map(|it| format!("- {}\n", visible(&it.message)));
+            parts.push(AGAINST.to_owned() + &each.collect::<String>());
+        }
         parts.join("\n")
     }
 

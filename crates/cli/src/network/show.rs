@@ -12,7 +12,7 @@ use candor_time::Nanos;
 use candor_wire::can::Timing;
 use clap::Args;
 
-use super::{Reached, bus_name, load};
+use super::{Loaded, Reached, bus_name, load};
 use crate::Answer;
 use crate::json::lines;
 use crate::output::{Table, duration, print};
@@ -29,7 +29,9 @@ pub(crate) struct Show {
 }
 
 pub(super) fn run(arguments: &Show) -> Answer {
-    let Some((network, flows)) = load(&arguments.file, Purpose::Flow)? else { return Ok(false) };
+    let Some(Loaded { network, flows, .. }) = load(&arguments.file, Purpose::Flow)? else {
+        return Ok(false);
+    };
     let loads = loads(&network, &flows);
     let shown = Shown { network: &network, flows: &flows, loads: &loads };
     print(&if arguments.json { shown.json()? } else { shown.text() })?;

@@ -22,7 +22,7 @@ use crate::json::{objects, words};
 
 objects! {
     /// An error or warning in a file of rules or of a network.
-    "finding" of "route check", "route load", "tte check" for FindingLine as it {
+    "finding" of "route check", "route load", "tte check", "network bound" for FindingLine as it {
         /// How bad it is
         severity = severity(&it.severity);
         /// The file

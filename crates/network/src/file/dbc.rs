@@ -12,10 +12,10 @@ use crate::{Message, Payload};
 pub struct DbcMessages {
     /// The messages that can be sent, each with the name of its node.
     pub messages: Vec<(String, Message)>,
-    /// How many others have no cycle time.
-    pub without_period: usize,
-    /// How many others have no node that sends them.
-    pub without_sender: usize,
+    /// The names of others, which have no cycle time.
+    pub without_period: Vec<String>,
+    /// The names of others, which no node sends.
+    pub without_sender: Vec<String>,
     /// How many others have a length that no frame has, or an identifier that no frame or another
     /// message has.
     pub without_frame: usize,
@@ -25,7 +25,10 @@ impl DbcMessages {
     /// How many messages there are in all.
     #[must_use]
     pub const fn count(&self) -> usize {
-        self.messages.len() + self.without_period + self.without_sender + self.without_frame
+        self.messages.len()
+            + self.without_period.len()
+            + self.without_sender.len()
+            + self.without_frame
     }
 }
 
@@ -42,13 +45,13 @@ pub fn dbc_messages(name: &str, bytes: &[u8], list: &str) -> Result<DbcMessages,
     };
     let mut found = DbcMessages {
         messages: Vec::new(),
-        without_period: 0,
-        without_sender: 0,
+        without_period: Vec::new(),
+        without_sender: Vec::new(),
         without_frame: database.left_out(),
     };
     for message in database.messages() {
         let Some(period) = message.cycle_time else {
-            found.without_period += 1;
+            found.without_period.push(message.name.clone());
             continue;
         };
         if fd_dlc(message.length).is_none() {
@@ -56,7 +59,7 @@ pub fn dbc_messages(name: &str, bytes: &[u8], list: &str) -> Result<DbcMessages,
             continue;
         }
         let Some(node) = message.sender.clone() else {
-            found.without_sender += 1;
+            found.without_sender.push(message.name.clone());
             continue;
         };
         let message = Message {
@@ -73,7 +76,7 @@ pub fn dbc_messages(name: &str, bytes: &[u8], list: &str) -> Result<DbcMessages,
         };
         found.messages.push((node, message));
     }
-    if found.count() == found.without_period {
+    if found.count() == found.without_period.len() {
         return Err(format!(
             "{name}: no message has a cycle time; add a GenMsgCycleTime in ms to each, or list \
              messages under {list}"
@@ -124,7 +127,7 @@ mod tests {
             messages,
             [("Speed", "A", 0x123, "10ms".into()), ("Engine", "B", 0x98FE_CAFE, "100ms".into())]
         );
-        assert_eq!((found.without_period, found.without_frame), (1, 0));
+        assert_eq!((found.without_period, found.without_frame), (vec!["Silent".to_owned()], 0));
     }
 
     #[test]

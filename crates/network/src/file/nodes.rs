@@ -218,22 +218,19 @@ impl Reader<'_> {
             }
         };
         let all = read.count();
-        if read.without_period > 0 {
-            let verbs =
-                ("has no cycle time and is not sent", "have no cycle time and are not sent");
-            let messages = part_of(read.without_period, all, "message", verbs);
-            let message = format!("{dbc}: {messages}");
-            let hint = format!("add a GenMsgCycleTime in ms to them, or list them under {list}");
-            self.findings.warning(origin, message, hint);
-        }
-        if read.without_sender > 0 {
-            let verbs = ("has no sender and is not sent", "have no sender and are not sent");
-            let messages = part_of(read.without_sender, all, "message", verbs);
-            let message = format!("{dbc}: {messages}");
-            let hint =
-                format!("name their senders in the file, or list them with a node under {list}");
-            self.findings.warning(origin, message, hint);
-        }
+        let unsent = |names: &[String], verbs: (&str, &str), hint: String| {
+            if !names.is_empty() {
+                let messages = part_of(names.len(), all, "message", verbs);
+                let message = format!("{dbc}: {messages}: {}", some_of(names));
+                self.findings.warning(origin, message, hint);
+            }
+        };
+        let verbs = ("has no cycle time and is not sent", "have no cycle time and are not sent");
+        let hint = format!("add a GenMsgCycleTime in ms to them, or list them under {list}");
+        unsent(&read.without_period, verbs, hint);
+        let hint = format!("name their senders in the file, or list them with a node under {list}");
+        let verbs = ("has no sender and is not sent", "have no sender and are not sent");
+        unsent(&read.without_sender, verbs, hint);
         if read.without_frame > 0 {
             let messages = part_of(read.without_frame, all, "message", ("is", "are"));
             let message = format!(
@@ -245,5 +242,15 @@ impl Reader<'_> {
             self.findings.warning(origin, message, hint);
         }
         read.messages
+    }
+}
+
+/// The first of some names, and how many more there are.
+fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
