@@ -386,6 +386,7 @@ name = \"Speed\"
 id = \"0x100\"
 node = \"Engine\"
 length = 3
+min_length = 1
 period = \"10ms\"
 jitter = \"1ms\"
 distances = [\"9ms\", \"19ms\", \"30ms\"]
@@ -406,13 +407,13 @@ distances = [\"30ms\"]
     // 85 bits of Speed behind 95 of the other; the next one may be 9 ms later, and as much sooner as the bus can have made this one late.
     assert!(
         shown.contains(
-            "can0  0x100       Speed    Engine    170 us  224 us    190 us          0 ns    360 us"
+            "can0  0x100       Speed    Engine    170 us    190 us          0 ns    360 us"
         ),
         "{shown}"
     );
     assert!(shown.contains("\n- messages with `distances` come no closer"), "{shown}");
     let (steps, _, _) = scene.bound(&["n.toml", "--explain", "Speed"]);
-    let expected = "Speed on can0: 136 us to 360 us\n\nstep            at least  at most  behind\n";
+    let expected = "Speed on can0: 104 us to 360 us\n\nstep            at least  at most  behind\n";
     assert!(steps.starts_with(expected), "{steps}");
     let (_, said, code) = infer(&["drive.log", "--bitrate", "500x"]);
     assert!(said.contains("500x") && code == Some(2), "{said}");
@@ -421,8 +422,19 @@ distances = [\"30ms\"]
         ("(1.0) can0 100#\n(1.9) can0 100#\n", "", 0),
         (
             "(0.0) can0 100#\n(2.5) can0 100#\n(3.5) can0 100#\n",
-            "note: o.log: 2 silences of 1.00 s and more, the longest 2.50 s until 2.50 s;",
+            "note: o.log: can0: 2 silences of 1.00 s and more, the longest 2.50 s until 2.50 s;",
             0,
+        ),
+        (
+            // The other bus goes on meanwhile.
+            "(0.0) can0 100#\n(0.5) can1 001#\n(1.0) can1 001#\n(1.5) can0 100#\n(2.0) can1 001#\n",
+            "note: o.log: can0: 1 silence of 1.00 s and more, the longest 1.50 s until 1.50 s;",
+            0,
+        ),
+        (
+            "(1.0) can0 100#00\n(1.1) can0 100##000\n",
+            "o.log: record 2: 0x100 on can0 is a CAN FD frame without a switch of the bit rate here, and was a classical frame before",
+            2,
         ),
         ("(1.0) can0 20000088#0000000000000000\n", "no recording has a frame of CAN", 2),
     ] {
@@ -438,7 +450,7 @@ distances = [\"30ms\"]
         (
             "[\"9ms\", \"19ms\", \"30ms\"]",
             "[\"9ms\", \"8ms\"]",
-            "n.toml:22:21: error: the second next frame cannot come before",
+            "n.toml:23:21: error: the second next frame cannot come before",
         ),
         ("[\"30ms\"]", "[\"0ms\"]", "`distances` must end with a time above 0"),
         ("[\"30ms\"]", "[]", "`distances` must end with a time above 0"),
@@ -447,6 +459,79 @@ distances = [\"30ms\"]
         write("n.toml", &network.replace(from, to));
         let (_, said, code) = scene.bound(&["n.toml"]);
         assert!(said.contains(expected) && code == Some(1), "{said}");
+    }
+}
+
+/// Frames of different lengths came out of requests as far apart as a bus can have moved them: here 0x2A of 0 and of 8
+/// bytes, requested 200 us apart.
+#[test]
+fn what_was_seen_of_frames_can_have_been_requested_closer() {
+    let scene = Scene::new("", "");
+    let log = "(1.000092000) can0 02A#\n(1.000447000) can0 155#3C3C3C3C3C3C3C3C\n\
+               (1.000705000) can0 02A#3C3C3C3C3C3C3C3C\n(1.100248000) can0 155#3C3C3C3C3C3C3C3C\n\
+               (1.200252000) can0 02A#3C3C3C3C3C3C3C3C\n(1.300248000) can0 155#3C3C3C3C3C3C3C3C\n";
+    fs::write(scene.0.path().join("two.log"), log).unwrap();
+    let (network, _, _) = scene.run_command("infer", &["two.log", "--bitrate", "500k"], "");
+    assert!(network.contains("length = 8\nmin_length = 0\n"), "{network}");
+    fs::write(scene.0.path().join("n.toml"), network).unwrap();
+    let (json, _, _) = scene.bound(&["n.toml", "--json"]);
+    let response_us = |id: &str| {
+        let line = json.lines().find(|it| it.contains(&format!("\"id\":\"{id}\""))).unwrap();
+        let (_, rest) = line.split_once("\"response_ns\":").unwrap();
+        rest.split(',').next().unwrap().parse::<u64>().unwrap() / 1_000
+    };
+    // Requested 1 us after the first 0x2A, and two of these before it: 246 + 249 + 274 us.
+    assert!(response_us("0x155") >= 769, "{json}");
+    // One that keeps the bit rate of the arbitration takes as long as its bits at that rate: 709 and 3 of intermission.
+    let slow = format!(
+        "(1.0) can0 123##0{0}\n(1.1) can0 124##1{0}\n(1.2) can0 123##0{0}\n",
+        "AA".repeat(64)
+    );
+    fs::write(scene.0.path().join("slow.log"), slow).unwrap();
+    let fast = ["slow.log", "--bitrate", "500k", "--data-bitrate", "2M"];
+    let (network, _, _) = scene.run_command("infer", &fast, "");
+    assert_eq!(network.matches("fd = true\nbrs = false\n").count(), 1, "{network}");
+    fs::write(scene.0.path().join("n.toml"), network).unwrap();
+    let (shown, _, _) = scene.bound(&["n.toml"]);
+    let longest = |id: &str| {
+        let line = shown.lines().find(|it| it.contains(id)).unwrap();
+        line.split_whitespace().skip(4).take(2).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!([longest("0x123"), longest("0x124")], ["1.43 ms", "406 us"], "{shown}");
+}
+
+/// What has no bound says why, and nothing that depends on it has one.
+#[test]
+fn what_has_no_bound_names_the_cause() {
+    let message = |name: &str, id: &str, node: &str, period: &str| {
+        format!("[[message]]\nname = \"{name}\"\nid = \"{id}\"\nnode = \"{node}\"\n{period}\n")
+    };
+    let overloaded_fifo = "bus.a.bitrate = \"500k\"\nqueue_depth = 1000\nnodes.a = [\"N\", \"K\", \"C\"]\nnode.N.queue = \"fifo\"\n"
+        .to_owned()
+        + &message("X", "0x1", "N", "period = \"2ms\"")
+        + &message("Y", "0x300", "N", "period = \"100ms\"")
+        + &message("K", "0x50", "K", "period = \"270.5us\"")
+        + &message("C", "0x10", "C", "period = \"20ms\"");
+    let processor =
+        "bus.a.bitrate = \"500k\"\nbus.b.bitrate = \"500k\"\nnodes.a = [\"A\"]\nnodes.b = [\"B\"]\n\
+                     gateway.g.rules = \"g.rules.toml\"\ngateway.g.time_per_frame = \"501us\"\n"
+            .to_owned()
+            + &message("Out", "0x10", "A", "period = \"1ms\"")
+            + &message("Back", "0x20", "B", "period = \"1ms\"");
+    let watched = "bus.a.bitrate = \"500k\"\nnodes.a = [\"A\", \"B\"]\n".to_owned()
+        + &message("Often", "0x10", "A", "period = \"1ms\"\ndistances = [\"500us\", \"520us\"]")
+        + &message("Seldom", "0x20", "B", "period = \"100ms\"");
+    let both = "bus = { a = \"can0\", b = \"can1\" }\nrule = [{ from = \"a\", to = \"b\", match = \"0x10\" }, \
+                { from = \"b\", to = \"a\", match = \"0x20\" }]\n";
+    for (network, expected) in [
+        // All that waits for the FIFO queue's frames sees as many of them at once as were held behind Y.
+        (&overloaded_fifo, "C on a: no bound: it waits for X on a"),
+        (&processor, "Out on b: no bound: the frames that g receives need 100.2 % of its time"),
+        (&watched, "Often on a: no bound: it and what it waits for need 103.8 % of the time of a"),
+        (&watched, "Seldom on a: no bound: it and what it waits for need 104."),
+    ] {
+        let (shown, said, code) = Scene::new(network, both).bound(&["n.toml"]);
+        assert!(shown.contains(expected) && code == Some(1), "{expected}\n{shown}{said}");
     }
 }
 

@@ -338,6 +338,8 @@ mod tests {
             jitter: Nanos::from_micros(period_us / 3),
             deadline: None,
             distances: Vec::new(),
+            min_length: None,
+            has_brs: true,
             offset: None,
             payload: Payload::Signals,
         };

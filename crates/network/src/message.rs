@@ -14,8 +14,12 @@ pub struct Message {
     pub can_id: u32,
     /// Bytes of data; more than 8 only in a CAN FD frame.
     pub length: usize,
-    /// Whether its frames are CAN FD ones. These switch to the bit rate of the data.
+    /// The fewest bytes of data that a frame of it has; all have `length` if it is not given.
+    pub min_length: Option<usize>,
+    /// Whether its frames are CAN FD ones.
     pub is_fd: bool,
+    /// Whether these switch to the bit rate of the data.
+    pub has_brs: bool,
     /// From release to release.
     pub period: Nanos,
     /// The first release. If it is not given, experiments draw it within the period.
@@ -54,7 +58,7 @@ impl Message {
     /// identifier or length.
     #[must_use]
     pub fn frame(&self, data: &[u8; 64]) -> Option<Frame> {
-        let fd_flags = self.is_fd.then_some(BRS);
+        let fd_flags = self.is_fd.then_some(if self.has_brs { BRS } else { 0 });
         Frame::from_parts(self.can_id, data.get(..self.length)?, fd_flags).ok()
     }
 }

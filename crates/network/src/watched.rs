@@ -11,8 +11,8 @@ pub struct Watched {
     frames: u64,
     /// From a frame to the next one, to the one behind that, and so on; `u64::MAX` if that was not seen.
     distances_ns: Vec<u64>,
-    /// The period of the recording with the most frames, with its jitter.
-    period: Option<(usize, u64, u64)>,
+    /// From each frame to the next one, of all recordings.
+    steps_ns: Vec<u64>,
 }
 
 /// What was seen of a message.
@@ -20,9 +20,9 @@ pub struct Watched {
 pub struct Seen {
     /// How many frames.
     pub frames: u64,
-    /// From frame to frame on average, in ns.
+    /// From frame to frame, the median, in ns: where frames are missing it stays.
     pub period_ns: u64,
-    /// By how much frames were apart from a clock of that period, in ns.
+    /// By how much a frame came earlier than a period after the one before it, in ns.
     pub jitter_ns: u64,
     /// The least times from a frame to the next one, to the one behind that, and so on, in ns.
     pub distances_ns: Vec<u64>,
@@ -46,18 +46,21 @@ impl Watched {
             let seen = times.windows(place + 2).map(|window| window[place + 1] - window[0]);
             *least_ns = seen.chain([*least_ns]).min().unwrap_or(u64::MAX);
         }
-        if times.len() > self.period.map_or(1, |(frames, ..)| frames) {
-            let (period_ns, jitter_ns) = clock(&times);
-            self.period = Some((times.len(), period_ns, jitter_ns));
-        }
+        self.steps_ns.extend(times.windows(2).map(|pair| pair[1] - pair[0]));
     }
 
     /// What was seen in recordings of which the longest took `longest_ns`; of a message that came once in each, no more than that
     /// it did not come twice within that time.
     #[must_use]
     pub fn seen(&self, longest_ns: u64) -> Seen {
-        let (period_ns, jitter_ns) =
-            self.period.map_or((longest_ns, 0), |(_, it, jitter)| (it, jitter));
+        let mut steps_ns = self.steps_ns.clone();
+        let middle = steps_ns.len() / 2;
+        let period_ns = match steps_ns.is_empty() {
+            true => longest_ns,
+            false => *steps_ns.select_nth_unstable(middle).1,
+        };
+        let least_ns = self.distances_ns.first().copied().unwrap_or(period_ns);
+        let jitter_ns = period_ns.saturating_sub(least_ns);
         let seen = self.distances_ns.iter().copied().take_while(|&it| it < u64::MAX);
         let mut distances_ns: Vec<_> = seen.collect();
         if distances_ns.last().is_none_or(|&last| last == 0) {
@@ -65,16 +68,6 @@ impl Watched {
         }
         Seen { frames: self.frames, period_ns, jitter_ns, distances_ns }
     }
-}
-
-/// The period of times, and how far they are from a clock of it.
-fn clock(times: &[u64]) -> (u64, u64) {
-    let (Some(&first), Some(&last)) = (times.first(), times.last()) else { return (0, 0) };
-    let period_ns = (last - first) / (times.len() as u64 - 1).max(1);
-    let late = |(index, &time): (u64, &u64)| i128::from(time) - i128::from(index * period_ns);
-    let late = || (0..).zip(times).map(late);
-    let (Some(least), Some(most)) = (late().min(), late().max()) else { return (period_ns, 0) };
-    (period_ns, u64::try_from(most - least).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -92,13 +85,18 @@ mod tests {
         // Another recording: two frames are not far apart because one recording begins later.
         [7, 15].into_iter().for_each(|time| watched.add(time));
         watched.end();
-        let seen = Seen { frames: 7, distances_ns: vec![8, 19, 30, 40], ..seen };
+        let seen = Seen { frames: 7, jitter_ns: 2, distances_ns: vec![8, 19, 30, 40], ..seen };
         assert_eq!(watched.seen(50), seen);
         let mut once = Watched::default();
         once.add(5);
         once.end();
         let seen = Seen { frames: 1, period_ns: 50, jitter_ns: 0, distances_ns: vec![50] };
         assert_eq!(once.seen(50), seen);
+        // Frames that are missing change nothing of the period.
+        let mut gap = Watched::default();
+        [0, 10, 20, 30, 330, 340].into_iter().for_each(|time| gap.add(time));
+        gap.end();
+        assert_eq!((gap.seen(340).period_ns, gap.seen(340).jitter_ns), (10, 0));
         // Stamps of the same time.
         let mut twice = Watched::default();
         [5, 5].into_iter().for_each(|time| twice.add(time));

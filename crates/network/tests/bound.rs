@@ -23,7 +23,7 @@ fn buses() -> impl Strategy<Value = Vec<Stream>> {
             key,
             transmission_ns,
             arrivals: Some(Arrivals::new(period_ns, jitter_ns)),
-            held_ns: 0,
+            held_ns: Some(0),
             fifo: None,
         };
         (0..).zip(streams).map(stream).collect()

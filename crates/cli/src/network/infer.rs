@@ -12,7 +12,7 @@ use candor_recording::Recording;
 use candor_rules::file::disk;
 use candor_signals::Database;
 use candor_time::Nanos;
-use candor_wire::can::frame::id_word;
+use candor_wire::can::frame::{BRS, id_word};
 use candor_wire::can::{Bitrate, Frame, Id, Kind};
 use clap::Args;
 
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 
 /// The shortest period that a network file may have, in ns.
 const SHORTEST_PERIOD_NS: u64 = 10_000;
-/// A silence of all buses that is worth a note, in ns.
+/// A silence of a bus that is worth a note, in ns.
 const LONG_SILENCE_NS: u64 = 1_000_000_000;
 
 /// What was seen of a message.
@@ -52,8 +52,76 @@ const LONG_SILENCE_NS: u64 = 1_000_000_000;
 struct Message {
     id: Option<Id>,
     length: usize,
-    is_fd: bool,
+    min_length: usize,
+    form: Form,
     watched: Watched,
+}
+
+/// What a network file says of all frames of a message.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Form {
+    #[default]
+    Classical,
+    Fd,
+    /// CAN FD without a switch of the bit rate.
+    Slow,
+}
+
+impl Form {
+    fn of(frame: &Frame) -> Self {
+        match frame.is_fd() {
+            false => Self::Classical,
+            true if frame.fd_flags() & BRS != 0 => Self::Fd,
+            true => Self::Slow,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Classical => "a classical frame",
+            Self::Fd => "a CAN FD frame",
+            Self::Slow => "a CAN FD frame without a switch of the bit rate",
+        }
+    }
+}
+
+/// Long times without a frame of a bus.
+struct Silences {
+    last_ns: u64,
+    count: u64,
+    longest_ns: u64,
+    /// When the longest ended.
+    until_ns: u64,
+}
+
+impl Silences {
+    const fn new(from_ns: u64) -> Self {
+        Self { last_ns: from_ns, count: 0, longest_ns: 0, until_ns: 0 }
+    }
+
+    fn heard(&mut self, time_ns: u64) {
+        let silence_ns = time_ns - self.last_ns;
+        self.last_ns = time_ns;
+        if silence_ns >= LONG_SILENCE_NS {
+            self.count += 1;
+        }
+        if silence_ns > self.longest_ns {
+            (self.longest_ns, self.until_ns) = (silence_ns, time_ns);
+        }
+    }
+
+    fn tell(&self, place: &str, first_ns: u64) {
+        if self.count > 0 {
+            let [longest, until] =
+                [self.longest_ns, self.until_ns - first_ns].map(|ns| duration(ns as f64));
+            say!(
+                "note: {place}: {} of {} and more, the longest {longest} until {until}; if frames are missing there, they \
+                 are not in the distances",
+                counted(self.count, "silence"),
+                duration(LONG_SILENCE_NS as f64)
+            );
+        }
+    }
 }
 
 /// What was seen in all recordings.
@@ -71,9 +139,11 @@ pub(super) fn run(args: &Arguments) -> Answer {
     let database = match &args.dbc {
         None => None,
         Some(path) => {
-            let bytes = disk::read(path, disk::MOST_BYTES)?;
+            let name = path.display().to_string();
+            let bytes =
+                disk::read(path, disk::MOST_BYTES).map_err(|reason| format!("{name}: {reason}"))?;
             let findings = Findings::new();
-            let database = Database::parse(&path.display().to_string(), &bytes, &findings);
+            let database = Database::parse(&name, &bytes, &findings);
             color::eprint_findings(&findings);
             let Some(database) = database else { return Ok(false) };
             Some(database)
@@ -103,8 +173,7 @@ impl Drive {
     fn add(&mut self, recording: &mut Recording, file: &Path) -> Result<(), String> {
         let progress = Progress::new(recording, true);
         let mut span_ns: Option<(u64, u64)> = None;
-        // How many, the longest, and when that ended.
-        let mut silences = (0, 0, 0);
+        let mut silences = BTreeMap::new();
         let mut records = 0;
         while let Some(entry) = recording.next() {
             let record = entry.map_err(|error| explain_malformed(error, records, file))?;
@@ -112,19 +181,13 @@ impl Drive {
             progress.show(recording, records);
             let time_ns = record.time_ns;
             let (first_ns, last_ns) = span_ns.unwrap_or((time_ns, time_ns));
-            let Some(silence_ns) = time_ns.checked_sub(last_ns) else {
+            if time_ns < last_ns {
                 let back = duration((last_ns - time_ns) as f64);
                 let file = file.display();
                 return Err(format!(
                     "{file}: record {records} is {back} before the one before it: how far frames are apart would be \
                      wrong; put them in order with --sort"
                 ));
-            };
-            if silence_ns >= LONG_SILENCE_NS {
-                silences.0 += 1;
-                if silence_ns > silences.1 {
-                    (silences.1, silences.2) = (silence_ns, time_ns - first_ns);
-                }
             }
             span_ns = Some((first_ns, time_ns));
             if record.frame.kind() == Kind::Error {
@@ -133,30 +196,52 @@ impl Drive {
             }
             self.frames += 1;
             let bus = recording.interfaces().name(record.interface);
-            self.see(bus, &record.frame, time_ns);
+            if !silences.contains_key(bus) {
+                silences.insert(bus.to_owned(), Silences::new(first_ns));
+            }
+            if let Some(of_bus) = silences.get_mut(bus) {
+                of_bus.heard(time_ns);
+            }
+            self.see(bus, &record.frame, time_ns)
+                .map_err(|reason| format!("{}: record {records}: {reason}", file.display()))?;
         }
         progress.clear();
-        if let (count @ 1.., longest_ns, until_ns) = silences {
-            let [longest, until] = [longest_ns, until_ns].map(|ns| duration(ns as f64));
-            say!(
-                "note: {}: {} of {} and more, the longest {longest} until {until}; if frames are missing there, \
-                 periods are too long",
-                file.display(),
-                counted(count, "silence"),
-                duration(LONG_SILENCE_NS as f64)
-            );
+        let (first_ns, last_ns) = span_ns.unwrap_or_default();
+        for (bus, mut silences) in silences {
+            silences.heard(last_ns);
+            silences.tell(&format!("{}: {bus}", file.display()), first_ns);
         }
         self.messages.values_mut().for_each(|it| it.watched.end());
         self.lengths_ns.push(span_ns.map_or(0, |(first_ns, last_ns)| last_ns - first_ns));
         Ok(())
     }
 
-    fn see(&mut self, bus: &str, frame: &Frame, time_ns: u64) {
+    /// Takes a frame in. A message has one form: a network file has no place for two.
+    fn see(&mut self, bus: &str, frame: &Frame, time_ns: u64) -> Result<(), String> {
+        let (length, form) = (frame.data().len(), Form::of(frame));
         let message = self.messages.entry((bus.to_owned(), id_word(frame.id()))).or_default();
-        message.id = Some(frame.id());
-        message.length = message.length.max(frame.data().len());
-        message.is_fd |= frame.is_fd();
+        if message.id.is_none() {
+            *message = Message {
+                id: Some(frame.id()),
+                length,
+                min_length: length,
+                form,
+                ..Message::default()
+            };
+        }
+        if message.form != form {
+            return Err(format!(
+                "{} on {bus} is {} here, and was {} before: a network file has one kind of frame for a message; cut the \
+                 recording there with `candor log cut`",
+                show_id(id_word(frame.id())),
+                form.name(),
+                message.form.name()
+            ));
+        }
+        message.length = message.length.max(length);
+        message.min_length = message.min_length.min(length);
         message.watched.add(time_ns);
+        Ok(())
     }
 
     /// The network file.
@@ -192,7 +277,8 @@ impl Drive {
         }
         for bus in nodes.keys() {
             text += &format!("\n[bus.{}]\nbitrate = \"{}\"\n", quoted_key(bus), args.bitrate);
-            let is_fd = self.messages.iter().any(|((on, _), it)| on == bus && it.is_fd);
+            let is_fd =
+                self.messages.iter().any(|((on, _), it)| on == bus && it.form != Form::Classical);
             if is_fd {
                 text +=
                     &format!("data_bitrate = \"{}\"\n", args.data_bitrate.unwrap_or(args.bitrate));
@@ -222,9 +308,14 @@ fn listed(can_id: u32, name: Option<&str>, node: &str, message: &Message, seen: 
         quoted(node),
         message.length
     );
-    if message.is_fd {
-        text += "fd = true\n";
+    if message.min_length < message.length {
+        text += &format!("min_length = {}\n", message.min_length);
     }
+    text += match message.form {
+        Form::Classical => "",
+        Form::Fd => "fd = true\n",
+        Form::Slow => "fd = true\nbrs = false\n",
+    };
     text + &format!(
         "period = {}\njitter = {}\ndistances = [{}]\n",
         time(period_ns),

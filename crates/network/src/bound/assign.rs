@@ -71,7 +71,7 @@ mod tests {
                         key,
                         transmission_ns,
                         arrivals: Some(Arrivals::new(period_ns, 0)),
-                        held_ns: 0,
+                        held_ns: Some(0),
                         fifo: None,
                     },
                     deadline_ns,

@@ -63,8 +63,9 @@ pub struct Stream {
     pub transmission_ns: u64,
     /// When its frames are queued; `None` if nobody knows.
     pub arrivals: Option<Arrivals>,
-    /// For how long a frame waits in its FIFO queue before it is offered, in ns; 0 for a queue of priorities.
-    pub held_ns: u64,
+    /// For how long a frame waits in its FIFO queue before it is offered, in ns; `None` if nobody knows. 0 for a queue of
+    /// priorities.
+    pub held_ns: Option<u64>,
     /// The FIFO queue in which it waits, by a number of its own; `None` for a queue of priorities.
     pub fifo: Option<usize>,
 }
@@ -117,8 +118,9 @@ struct Known {
 }
 
 impl Known {
-    fn new(index: usize, stream: &Stream, held_ns: u64) -> Result<Self, NoBound> {
-        let arrivals = stream.arrivals.clone().ok_or(NoBound::Unknown(index))?.delayed(held_ns);
+    fn new(index: usize, stream: &Stream, held_ns: Option<u64>) -> Result<Self, NoBound> {
+        let arrivals = stream.arrivals.clone().zip(held_ns).ok_or(NoBound::Unknown(index))?;
+        let arrivals = arrivals.0.delayed(arrivals.1);
         Ok(Self { index, transmission_ns: stream.transmission_ns, arrivals })
     }
 }
@@ -205,7 +207,7 @@ impl Group {
             urgent.map(|(index, it)| Known::new(index, it, held_ns(it, key, least_urgent)));
         let urgent = urgent.collect::<Result<Vec<_>, _>>()?;
         let members =
-            of.iter().filter_map(|&index| Some(Known::new(index, streams.get(index)?, 0)));
+            of.iter().filter_map(|&index| Some(Known::new(index, streams.get(index)?, Some(0))));
         let members = members.collect::<Result<Vec<_>, _>>()?;
         let blocking_ns = blocking.map_or(0, |(_, it)| it.transmission_ns);
         let busy_ns = busy_ns(&[urgent.as_slice(), &members].concat(), blocking_ns)?;
@@ -331,9 +333,9 @@ fn least_urgent(streams: &[Stream]) -> BTreeMap<usize, u32> {
 }
 
 /// For how long a frame is held in its queue as one sees it who waits with this key.
-fn held_ns(stream: &Stream, key: u32, least_urgent: &BTreeMap<usize, u32>) -> u64 {
+fn held_ns(stream: &Stream, key: u32, least_urgent: &BTreeMap<usize, u32>) -> Option<u64> {
     let last = stream.fifo.and_then(|fifo| least_urgent.get(&fifo));
-    if last.is_some_and(|&last| last > key) { stream.held_ns } else { 0 }
+    if last.is_some_and(|&last| last > key) { stream.held_ns } else { Some(0) }
 }
 
 /// The same for one stream of a bus with queues of priorities only.
@@ -346,7 +348,7 @@ pub fn response(streams: &[Stream], of: usize, bit_ns: u64) -> Result<Response, 
 
 /// When a bus of these streams rests at the latest; `None` if nobody knows.
 fn rest_ns(streams: &[Stream]) -> Option<u64> {
-    let known = |(index, it)| Known::new(index, it, 0).ok();
+    let known = |(index, it)| Known::new(index, it, Some(0)).ok();
     let streams = streams.iter().enumerate().map(known).collect::<Option<Vec<_>>>()?;
     busy_ns(&streams, 0).ok()
 }
@@ -404,7 +406,7 @@ pub fn interference(
             () if index == of => response.latest,
             () if is_member(it) => arrivals.within(response.queued_ns + 1),
             () if it.key <= key => {
-                let held_ns = held_ns(it, key, &least_urgent);
+                let held_ns = held_ns(it, key, &least_urgent)?;
                 arrivals.clone().delayed(held_ns).within(response.begins_ns + bit_ns)
             }
             () => 0,
@@ -424,7 +426,7 @@ mod tests {
             key,
             transmission_ns: transmission_us * 1_000,
             arrivals: Some(Arrivals::new(period_us * 1_000, 0)),
-            held_ns: 0,
+            held_ns: Some(0),
             fifo: None,
         };
         (0..).zip(of).map(stream).collect()
@@ -522,10 +524,10 @@ mod tests {
         assert_eq!(interference(&set, 0, &found[0].unwrap(), 2_000), [(1, 1), (2, 1)]);
         // Others see them as late as they are held, but for those to whom the whole queue is more urgent.
         for of in [0, 2] {
-            set[of].held_ns = 500_000;
+            set[of].held_ns = Some(500_000);
         }
         assert_eq!(responses_us(&set, 2_000), [600, 500, 600, 600]);
-        set[0].held_ns = 9_900_000;
+        set[0].held_ns = Some(9_900_000);
         assert_eq!(responses_us(&set, 2_000), [600, 600, 600, 600]);
     }
 }

@@ -11,7 +11,8 @@
 //! copy, there pass at least all `S` and `d` of its way, and at most those before the last bus, and the bound there.
 //!
 //! `S` is a frame without a stuff bit and without intermission, its parts rounded down; if the data of a message are given, the
-//! frame that they make, on the bus where it is sent.
+//! frame that they make, on the bus where it is sent. Of a message whose frames differ in length it is the shortest one; a rule
+//! that changes the length may leave a copy of it nothing.
 //!
 //! # What a queue holds
 //!
@@ -47,9 +48,8 @@ pub struct Bound {
     /// The longest transmission on this bus, intermission included, in ns.
     pub longest_ns: u64,
     /// For how long a frame may be queued after its nominal release, in ns: the jitter of the message, or what its way adds.
+    /// None where times count from when a frame is queued.
     pub jitter_ns: u64,
-    /// How much of the response time that is, in ns: none where times count from when a frame is queued.
-    pub lateness_ns: u64,
     /// On this bus.
     pub response: Response,
     /// The flow whose frame blocks it the longest.
@@ -235,6 +235,9 @@ impl<'a> Analysis<'a> {
         let transmission_ns = message.zip(timing).and_then(|(message, timing)| {
             let is_known = flow.parent.is_none() && matches!(message.payload, Payload::Bytes(_));
             let (shortest_ns, longest_ns) = transmission_ns(&flow.frame, timing, is_known)?;
+            let shorter =
+                shortest(message, &flow.frame).and_then(|it| transmission_ns(&it, timing, false));
+            let shortest_ns = shorter.map_or(shortest_ns, |(it, _)| it);
             Some((shortest_ns, longest_ns + up_ns(timing.nominal, more_bits)))
         });
         self.transmission_ns.push(transmission_ns.unwrap_or((0, 0)));
@@ -260,7 +263,7 @@ impl<'a> Analysis<'a> {
             key: flow.frame.arbitration_key(),
             transmission_ns: longest_ns,
             arrivals: Some(arrivals),
-            held_ns: 0,
+            held_ns: Some(0),
             fifo: is_fifo.then_some(queue),
         });
     }
@@ -284,13 +287,18 @@ impl<'a> Analysis<'a> {
     /// Lets what one bus does reach the others; the flows that have grown. If they should have settled, nobody knows these any
     /// more, so that each of them can grow only once.
     fn hand_on(&mut self, should_be_settled: bool) -> Vec<usize> {
-        self.delays = (0..self.network.gateways.len()).map(|it| self.delay_ns(it)).collect();
+        for gateway in 0..self.delays.len() {
+            // That it is overloaded does not end, and it is the reason of what follows.
+            if !matches!(self.delays[gateway], Err(NoBound::Processor(..))) {
+                self.delays[gateway] = self.delay_ns(gateway);
+            }
+        }
         let mut grown = Vec::new();
         for index in 0..self.flows.len() {
             let Some((bus, at)) = self.place[index] else { continue };
             let mut stream = self.buses[bus].streams[at].clone();
-            if let (Some(_), Some(response)) = (stream.fifo, self.response(index)) {
-                stream.held_ns = response.waiting_ns;
+            if stream.fifo.is_some() {
+                stream.held_ns = self.response(index).map(|it| it.waiting_ns);
             }
             stream.arrivals = match (self.trust[index], self.flows[index].parent) {
                 (Trust::None, _) => None,
@@ -330,7 +338,14 @@ impl<'a> Analysis<'a> {
             return Some(arrivals);
         }
         let (shortest_ns, _) = self.transmission_ns[flow];
-        let jitter_ns = self.response(flow)?.response_ns - shortest_ns;
+        let (bus, at) = self.place[flow]?;
+        let response = match self.buses[bus].responses.get(at)? {
+            Ok(response) => response,
+            // More of it changes nothing: all that wait for it are told so, too.
+            Err(bus::NoBound::Overloaded(_)) => return Some(arrivals),
+            Err(_) => return None,
+        };
+        let jitter_ns = response.response_ns - shortest_ns;
         (jitter_ns <= LONGEST_NS).then_some(Arrivals { jitter_ns, ..arrivals })
     }
 
@@ -486,8 +501,7 @@ impl<'a> Analysis<'a> {
         };
         Ok(Bound {
             longest_ns,
-            jitter_ns: arrivals.map_or(0, |it| it.jitter_ns),
-            lateness_ns: arrivals.map_or(0, Arrivals::lateness_ns),
+            jitter_ns: arrivals.map_or(0, Arrivals::lateness_ns),
             response,
             blocked_by: response.blocked_by.map(|it| bus.flows[it]),
             best_ns: earliest_ns.saturating_add(shortest_ns),
@@ -555,6 +569,14 @@ fn queues(network: &Network, flows: &[Flow]) -> Vec<QueueBound> {
         }
     }
     queues
+}
+
+/// The shortest frame of a message whose frames differ in length, as it comes out of its way as `frame`; `None` if that is it.
+fn shortest(message: &Message, frame: &Frame) -> Option<Frame> {
+    let least = message.min_length?;
+    let has_same_length = frame.data().len() == message.length;
+    let data = frame.data().get(..if has_same_length { least } else { 0 })?;
+    Frame::from_parts(frame.can_id(), data, frame.is_fd().then(|| frame.fd_flags())).ok()
 }
 
 /// How long bits take, in ns, rounded up.

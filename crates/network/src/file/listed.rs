@@ -89,6 +89,12 @@ pub(super) fn listed(mut entry: Section<'_>, usual: Option<Fill>, is_network: bo
         let hint = "remove fd = false, or write a length of at most 8";
         findings.error_with_hint(entry.origin_of("fd"), message, hint);
     }
+    let has_brs = entry.boolean("brs");
+    if has_brs.is_some() && !is_fd {
+        let hint = "remove it, or write fd = true";
+        let message = "only CAN FD frames switch their bit rate";
+        findings.error_with_hint(entry.origin_of("brs"), message, hint);
+    }
     let period = entry.nanos("period").unwrap_or(Nanos::from_secs(1));
     if period < SHORTEST_PERIOD {
         let message = format!("a period must be at least {SHORTEST_PERIOD}");
@@ -96,6 +102,7 @@ pub(super) fn listed(mut entry: Section<'_>, usual: Option<Fill>, is_network: bo
         findings.error_with_hint(entry.origin_of("period"), message, hint);
     }
     let payload = payload(&mut entry, length, usual);
+    let min_length = if is_network { min_length(&mut entry, length, &payload) } else { None };
     let own = entry.string("name");
     let own = own.and_then(|name| name_of("message", name, entry.origin_of("name"), findings));
     let message = Message {
@@ -103,7 +110,9 @@ pub(super) fn listed(mut entry: Section<'_>, usual: Option<Fill>, is_network: bo
         name: own.map_or_else(|| show_id(can_id.unwrap_or(0)), str::to_owned),
         can_id: can_id.unwrap_or(0),
         length,
+        min_length,
         is_fd,
+        has_brs: has_brs.unwrap_or(true),
         period: period.max(SHORTEST_PERIOD),
         offset: entry.nanos("offset"),
         jitter: entry.nanos("jitter").unwrap_or_default(),
@@ -123,6 +132,26 @@ pub(super) fn listed(mut entry: Section<'_>, usual: Option<Fill>, is_network: bo
     // Without an identifier it can be held against nothing.
     let node = can_id.and(node).map(str::to_owned);
     Sent { bus: None, node, message, is_named: own.is_some(), places }
+}
+
+/// `min_length`: what a frame can have, and no more than `length`.
+fn min_length(entry: &mut Section<'_>, length: usize, payload: &Payload) -> Option<usize> {
+    let least = entry.integer("min_length", 0..=64)?;
+    let (message, hint) = match () {
+        () if least > length => (
+            format!("`min_length` is {least}, but `length` is {length}"),
+            "`length` is the longest",
+        ),
+        () if fd_dlc(least).is_none() => {
+            (format!("a frame cannot have {least} bytes"), "write the length of the shortest frame")
+        }
+        () if least < length && matches!(payload, Payload::Bytes(_)) => {
+            ("a message with given data has one length".into(), "remove `min_length`")
+        }
+        () => return Some(least),
+    };
+    entry.findings().error_with_hint(entry.origin_of("min_length"), message, hint);
+    None
 }
 
 /// `deadline`: above 0.

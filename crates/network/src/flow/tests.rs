@@ -22,6 +22,8 @@ fn network(gateways: &[Described<'_>]) -> Network {
         jitter: Nanos::ZERO,
         deadline: None,
         distances: Vec::new(),
+        min_length: None,
+        has_brs: true,
         payload: Payload::Signals,
     };
     let node = |bus, messages| Node { name: "N".into(), bus, queue: Queue::default(), messages };

@@ -169,6 +169,8 @@ impl Draw {
             jitter: Nanos::ZERO,
             deadline: None,
             distances: Vec::new(),
+            min_length: None,
+            has_brs: true,
             payload: Payload::Worst,
         }
     }

@@ -81,14 +81,14 @@ fn steps(names: &Names<'_>, flow: usize) -> Option<Vec<Step>> {
         let bound = names.bounds.flows[at].as_ref().ok()?;
         let bus = names.bus(at);
         match names.flows[at].sent_by() {
-            None => steps.push(step("released late".into(), (0, bound.lateness_ns))),
+            None => steps.push(step("released late".into(), (0, bound.jitter_ns))),
             Some(gateway) => {
                 let delay_ns = names.bounds.delays_ns[gateway]?;
                 before_ns += delay_ns.0;
                 steps.push(step(format!("in {}", names.gateway(gateway)), delay_ns));
             }
         }
-        let waits_ns = bound.response.response_ns - bound.lateness_ns - bound.longest_ns;
+        let waits_ns = bound.response.response_ns - bound.jitter_ns - bound.longest_ns;
         let waits_for = names.bounds.interference(at).into_iter();
         let waits_for = waits_for
             .map(|(other, frames)| WaitsFor { message: names.message(other).to_owned(), frames });
