@@ -1,7 +1,10 @@
 //! Random networks, with their flows.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
+use candor_engine::extension::Pace;
+use candor_engine::{BusIndex, Rule};
 use candor_network::flow::Flow;
 use candor_network::{
     Bus, Delay, Discipline, Gateway, Message, Network, Node, Payload, Queue, longest_transmission,
@@ -20,6 +23,19 @@ pub(crate) struct Kind {
     pub(crate) has_gateways: bool,
     pub(crate) is_fd: bool,
     pub(crate) phases: Phases,
+    pub(crate) more: More,
+}
+
+/// What there is besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum More {
+    Nothing,
+    /// Rules of gateways that let some frames pass only.
+    Rates,
+    /// In each gateway a processor serves all frames in their order.
+    Processors,
+    /// Of messages no more is known than how close their frames came.
+    Watched,
 }
 
 /// When messages are released.
@@ -39,14 +55,18 @@ impl Kind {
         is_fd: bool,
         phases: Phases,
     ) -> Self {
-        Self { order, has_gateways, is_fd, phases }
+        Self { order, has_gateways, is_fd, phases, more: More::Nothing }
+    }
+
+    const fn with(self, more: More) -> Self {
+        Self { more, ..self }
     }
 
     /// That with an analysis which is exact.
     pub(crate) const EXACT: Self =
         Self::new(Some(Discipline::Priority), false, false, Phases::Constructed);
 
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::EXACT,
         Self::new(Some(Discipline::Priority), false, true, Phases::Constructed),
         Self::new(Some(Discipline::Fifo), false, false, Phases::Constructed),
@@ -57,6 +77,11 @@ impl Kind {
         Self::new(Some(Discipline::Fifo), true, false, Phases::Random),
         Self::new(None, true, true, Phases::Random),
         Self::new(None, true, false, Phases::Random),
+        Self::new(None, true, false, Phases::Random).with(More::Rates),
+        Self::new(Some(Discipline::Priority), true, false, Phases::Random).with(More::Processors),
+        Self::new(None, true, true, Phases::Random).with(More::Processors),
+        Self::new(None, false, false, Phases::Random).with(More::Watched),
+        Self::new(None, true, false, Phases::Random).with(More::Watched),
     ];
 }
 
@@ -69,7 +94,13 @@ impl fmt::Display for Kind {
             Phases::Random => "random",
             Phases::Constructed => "constructed",
         };
-        write!(f, "{buses}, {order}, {frames}, {phases} phases")
+        write!(f, "{buses}, {order}, {frames}, {phases} phases")?;
+        f.write_str(match self.more {
+            More::Nothing => "",
+            More::Rates => ", rates",
+            More::Processors => ", processors",
+            More::Watched => ", watched",
+        })
     }
 }
 
@@ -126,9 +157,14 @@ impl Draw {
                 network.gateways.push(Gateway { delay: Some(delay), queue, ..new });
             }
         }
-        let flows = self.flows(&network);
+        let mut flows = self.flows(&network);
         let load = self.between(0.3, 0.95);
         self.set_periods(&mut network, &flows, load);
+        match kind.more {
+            More::Nothing | More::Watched => {}
+            More::Rates => self.set_rates(&mut network, &mut flows),
+            More::Processors => self.set_processors(&mut network, &flows),
+        }
         let victim = self.below(flows.len() as u64);
         (network, flows, victim)
     }
@@ -230,6 +266,54 @@ impl Draw {
             }
         }
     }
+
+    /// A rule for each copy; many have a rate below that of the message, or a little above it.
+    fn set_rates(&mut self, network: &mut Network, flows: &mut [Flow]) {
+        for flow in flows {
+            let Some(gateway) = flow.sent_by() else { continue };
+            let rules = &mut network.gateways[gateway].rules.rules;
+            let mut rule = Rule::new(rules.len().to_string(), BusIndex(0), BusIndex(0));
+            if self.is(0.7) {
+                let period = network.nodes[flow.node].messages[flow.message].period.as_nanos();
+                let interval_ns = (period as f64 * self.between(0.5, 4.0)) as u64;
+                let tolerance_ns = interval_ns * self.below(3) as u64;
+                rule.extension.pace = Pace { interval_ns, tolerance_ns, ..Pace::default() };
+            }
+            flow.rule = Some(rules.len());
+            rules.push(rule);
+        }
+    }
+
+    /// Processors that are as busy as that, all of them with the frames of all buses that they are at.
+    fn set_processors(&mut self, network: &mut Network, flows: &[Flow]) {
+        for index in 0..network.gateways.len() {
+            let connected = connected(flows, index);
+            let is_received =
+                |it: &&Flow| connected.contains(&it.bus) && it.sent_by() != Some(index);
+            let rate = |it: &Flow| {
+                1.0 / network.nodes[it.node].messages[it.message].period.as_nanos() as f64
+            };
+            let rate: f64 = flows.iter().filter(is_received).map(rate).sum();
+            let most_ns = (self.between(0.1, 0.9) / rate.max(1e-7)) as u64;
+            let least_ns = most_ns - self.up_to(most_ns / 2);
+            let bus = |bus: &usize| candor_engine::Bus {
+                name: network.buses[*bus].name.clone(),
+                port: String::new(),
+                is_virtual: false,
+            };
+            let buses = connected.iter().map(bus).collect();
+            let gateway = &mut network.gateways[index];
+            gateway.rules.buses = buses;
+            let [least, most] = [least_ns, most_ns].map(Nanos::from_nanos);
+            gateway.delay = Some(Delay::PerFrame(least, most));
+        }
+    }
+}
+
+/// The buses that a gateway receives from or sends to.
+pub(crate) fn connected(flows: &[Flow], gateway: usize) -> BTreeSet<usize> {
+    let own = flows.iter().filter(|it| it.sent_by() == Some(gateway));
+    own.flat_map(|it| [it.bus, flows[it.parent.unwrap()].bus]).collect()
 }
 
 /// The frame of a message with a number in it.

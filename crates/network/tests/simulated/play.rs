@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use candor_causes::Cause;
+use candor_engine::extension::Pace;
 use candor_lat::Tap;
 use candor_network::bound::Bounds;
 use candor_network::bound::network::{QueueBound, Sender};
 use candor_network::flow::Flow;
 use candor_network::{Delay, Network, Queue};
-use candor_sim::model::Egress;
+use candor_sim::model::{Egress, FilterCosts, Linux, Readout};
 use candor_sim::{
     BusConfig, Copy, Decision, Drive, Fate, Gateway, Model, Observer, PassageTag, Record, Release,
     SenderConfig, Settled, Stuffing, Time, Walk, World,
@@ -15,26 +17,44 @@ use candor_sim::{
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 
-use super::draw::{Draw, Phases, number, numbered};
+use super::draw::{Draw, Phases, connected, number, numbered};
 
 /// When the first frames are released: behind all that comes early.
 const BEGIN_NS: u64 = 1_000_000_000;
 /// About so many frames are sent.
 const FRAMES: u64 = 2_000;
 
-/// Passes on what the flows say: by port and identifier, the flow of the copy and its port.
-struct Forwards(BTreeMap<(u32, u32), Vec<(u32, u32)>>);
+/// Passes on what the flows say: by port and identifier.
+struct Forwards(BTreeMap<(u32, u32), Vec<Forward>>);
+
+/// Makes a copy.
+struct Forward {
+    /// Its flow.
+    job: u32,
+    port: u32,
+    pace: Pace,
+    /// When the next frame may pass, but for the tolerance.
+    due_ns: u64,
+}
 
 impl Gateway for Forwards {
     fn decide(
         &mut self,
-        _: Time,
+        now: Time,
         port: u32,
         frame: &Frame,
         passage: PassageTag,
         decision: &mut Decision,
     ) {
-        for &(job, port) in self.0.get(&(port, frame.can_id())).into_iter().flatten() {
+        for forward in self.0.get_mut(&(port, frame.can_id())).into_iter().flatten() {
+            let Forward { job, port, pace, due_ns } = forward;
+            let (job, port, now_ns) = (*job, *port, now.as_nanos());
+            // The generic cell rate algorithm.
+            if *due_ns > now_ns + pace.tolerance_ns {
+                decision.refused.push((job, Cause::Rate));
+                continue;
+            }
+            *due_ns = now_ns.max(*due_ns) + pace.interval_ns;
             let (frame, walk) = (*frame, Walk::default());
             let passage = PassageTag { hops: passage.hops + 1, ..passage };
             let (echo, is_edited) = (false, false);
@@ -45,57 +65,111 @@ impl Gateway for Forwards {
     fn settle(&mut self, _: u32, _: Settled) {}
 }
 
-/// For each flow the least and the greatest time from the nominal release to the end of the frame.
-struct Times<'a> {
-    flows: &'a [Flow],
-    /// By identifier: the flow of the sender, the nominal release of its first frame, and the period.
-    messages: BTreeMap<u32, (usize, u64, u64)>,
-    seen: Vec<Option<(u64, u64)>>,
+/// A message as it is sent.
+struct Sent {
+    flow: usize,
+    /// The nominal release of its first frame.
+    first_ns: u64,
+    period_ns: u64,
+    /// When each frame is queued at its node.
+    queued_ns: Vec<u64>,
 }
 
-impl Times<'_> {
-    fn note(&mut self, flow: usize, end_ns: u64, released_ns: u64) {
-        let time_ns = end_ns - released_ns;
-        let (least, most) = self.seen[flow].unwrap_or((time_ns, time_ns));
-        self.seen[flow] = Some((least.min(time_ns), most.max(time_ns)));
+/// What was seen of each flow.
+pub(crate) struct Times<'a> {
+    flows: &'a [Flow],
+    /// By identifier.
+    messages: BTreeMap<u32, Sent>,
+    /// The least and the greatest time from the nominal release to the end of the frame.
+    pub(crate) since_release: Vec<Option<(u64, u64)>>,
+    /// The same from when it was queued at its node.
+    pub(crate) since_queued: Vec<Option<(u64, u64)>>,
+    /// For flows of nodes: when their frames ended.
+    pub(crate) ends_ns: Vec<BTreeSet<u64>>,
+    /// By gateway: the longest time from a frame to its copy in the transmit queue.
+    pub(crate) in_gateway_ns: BTreeMap<usize, u64>,
+    /// For copies that went no further: when they were put into the transmit queue.
+    pub(crate) enqueued_ns: Vec<BTreeSet<u64>>,
+    /// How many copies rules have stopped.
+    pub(crate) stopped: u64,
+}
+
+impl<'a> Times<'a> {
+    fn new(flows: &'a [Flow]) -> Self {
+        let none = vec![None; flows.len()];
+        let (messages, ends_ns) = (BTreeMap::new(), vec![BTreeSet::new(); flows.len()]);
+        let (since_release, since_queued) = (none.clone(), none);
+        let (in_gateway_ns, enqueued_ns) = (BTreeMap::new(), ends_ns.clone());
+        Self {
+            flows,
+            messages,
+            since_release,
+            since_queued,
+            ends_ns,
+            in_gateway_ns,
+            enqueued_ns,
+            stopped: 0,
+        }
+    }
+
+    fn note(&mut self, flow: usize, end_ns: u64, released_ns: u64, queued_ns: u64) {
+        for (seen, since_ns) in
+            [(&mut self.since_release, released_ns), (&mut self.since_queued, queued_ns)]
+        {
+            let time_ns = end_ns - since_ns;
+            let (least, most) = seen[flow].unwrap_or((time_ns, time_ns));
+            seen[flow] = Some((least.min(time_ns), most.max(time_ns)));
+        }
     }
 }
 
 impl Observer for Times<'_> {
     fn record(&mut self, record: &Record<'_>) {
-        let (flow, first_ns, period_ns) = self.messages[&record.sent.can_id()];
-        let released_ns = first_ns + number(record.sent) * period_ns;
-        let no_rule = Fate::Refused(candor_causes::Cause::NoRule);
+        let number = number(record.sent);
+        let sent = &self.messages[&record.sent.can_id()];
+        let (flow, released_ns) = (sent.flow, sent.first_ns + number * sent.period_ns);
+        let queued_ns = sent.queued_ns[number as usize];
+        let refused = |cause| record.fate == Fate::Refused(cause);
+        let is_refused = refused(Cause::NoRule) || refused(Cause::Rate);
         assert!(
-            matches!(record.fate, Fate::Forwarded | Fate::Delivered) || record.fate == no_rule,
+            is_refused || matches!(record.fate, Fate::Forwarded | Fate::Delivered),
             "{:?}: {:?}",
             record.sent,
             record.fate
         );
+        self.stopped += u64::from(refused(Cause::Rate));
         if let (Some(job), Some(end)) = (record.job, record.taps.at(Tap::TargetEnd)) {
-            self.note(job as usize, end, released_ns);
+            self.note(job as usize, end, released_ns, queued_ns);
+            self.enqueued_ns[job as usize].extend(record.taps.at(Tap::Enqueued));
         }
         let Some(end) = record.taps.at(Tap::SourceEnd) else { return };
         // Where it was before: only its own bus if there are no copies.
         let has_copies = self.flows.iter().any(|it| it.parent == Some(flow));
-        match record.job {
-            Some(job) => self.note(self.flows[job as usize].parent.unwrap(), end, released_ns),
-            None if !has_copies => self.note(flow, end, released_ns),
-            None => {}
-        }
+        let before = match record.job {
+            Some(job) => {
+                let (flow, enqueued) = (&self.flows[job as usize], record.taps.at(Tap::Enqueued));
+                let most_ns = self.in_gateway_ns.entry(flow.sent_by().unwrap()).or_default();
+                *most_ns = enqueued.map_or(0, |it| it - end).max(*most_ns);
+                flow.parent.unwrap()
+            }
+            None if !has_copies => flow,
+            None => return,
+        };
+        self.note(before, end, released_ns, queued_ns);
+        self.ends_ns[before].insert(end);
     }
 }
 
-/// Plays a network with queues that are as deep as their bounds say, and returns the least and the greatest time of each flow.
+/// Plays a network with queues that are as deep as their bounds say.
 ///
 /// `phases` has when messages are released, and the flow that shall be late.
-pub(crate) fn played(
+pub(crate) fn played<'a>(
     network: &Network,
-    flows: &[Flow],
+    flows: &'a [Flow],
     bounds: &Bounds,
     draw: &mut Draw,
     phases: (Phases, usize),
-) -> Vec<Option<(u64, u64)>> {
+) -> Times<'a> {
     let mut world: World<Forwards> = World::new(1);
     let buses = network.buses.iter().map(|bus| {
         world.add_bus(BusConfig {
@@ -118,24 +192,25 @@ pub(crate) fn played(
         let sends = |flow: &Flow| flow.sent_by() == Some(index);
         let own = || flows.iter().enumerate().filter(|(_, flow)| sends(flow));
         let from = |flow: &Flow| flows[flow.parent.unwrap()].bus;
-        let connected: BTreeSet<_> = own().flat_map(|(_, it)| [it.bus, from(it)]).collect();
+        let connected = connected(flows, index);
         let port = |bus: usize| connected.iter().position(|&it| it == bus).unwrap() as u32;
         let mut forwards: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (job, flow) in own() {
             let key = (port(from(flow)), flow.frame.can_id());
-            forwards.entry(key).or_default().push((job as u32, port(flow.bus)));
+            let rule = flow.rule.map(|rule| &gateway.rules.rules[rule]);
+            let pace = rule.map(|rule| rule.extension.pace.clone()).unwrap_or_default();
+            let (job, port) = (job as u32, port(flow.bus));
+            forwards.entry(key).or_default().push(Forward { job, port, pace, due_ns: 0 });
         }
         let queues = connected.iter().map(|&bus| deep(Sender::Gateway(index, bus), gateway.queue));
         let Some(egress) = queues.max_by_key(|it| it.depth) else { continue };
-        let Some(Delay::Between(least, most)) = gateway.delay else { panic!("{gateway:?}") };
-        let delay = least + Nanos::from_nanos(draw.up_to((most - least).as_nanos()));
-        let host = world.add_host(Model::Constant { delay, egress }, Forwards(forwards));
+        let host = world.add_host(model(gateway.delay.unwrap(), egress, draw), Forwards(forwards));
         for &bus in &connected {
             let _ = world.connect(host, buses[bus]);
         }
     }
     buses.iter().for_each(|&bus| world.add_listener(bus));
-    let mut times = Times { flows, messages: BTreeMap::new(), seen: vec![None; flows.len()] };
+    let mut times = Times::new(flows);
     let releases = releases(network, flows, draw, phases, &mut times.messages);
     for (index, (node, mut releases)) in network.nodes.iter().zip(releases).enumerate() {
         releases.reverse();
@@ -146,16 +221,57 @@ pub(crate) fn played(
         let _ = world.add_sender(buses[node.bus], config, Box::new(move || releases.pop()));
     }
     assert!(world.run(&mut times));
-    times.seen
+    times
 }
 
-/// The releases of each node; also, by identifier, the flow of a message, its first nominal release and its period.
+/// A host that takes so long for frames.
+fn model(delay: Delay, egress: Egress, draw: &mut Draw) -> Model {
+    let (Delay::Between(least, most) | Delay::PerFrame(least, most)) = delay;
+    let time = least + Nanos::from_nanos(draw.up_to((most - least).as_nanos()));
+    let Delay::PerFrame(..) = delay else { return Model::Constant { delay: time, egress } };
+    // Interrupts take no time and bring frames into one queue, and each waits there until the stack has served those before it.
+    // The transmit queue is in the controller; one place before it is passed at once.
+    let filter = FilterCosts {
+        slot: Nanos::ZERO,
+        entry: Nanos::ZERO,
+        entry_uncached: Nanos::ZERO,
+        cached_entries: 0,
+        extended_in_list: false,
+    };
+    Model::Linux(Box::new(Linux {
+        interrupt: Nanos::ZERO,
+        readout: Readout::HardIrq,
+        read: Nanos::ZERO,
+        rx_fifo: 1,
+        tx_buffers: egress.depth,
+        transmit_done: Nanos::ZERO,
+        soft_irq: Nanos::ZERO,
+        poll_weight: 64,
+        receive: time,
+        jitter: Nanos::ZERO,
+        filter,
+        clone: Nanos::ZERO,
+        copy: Nanos::ZERO,
+        transmit: Nanos::ZERO,
+        virtual_transmit: Nanos::ZERO,
+        virtual_more: Nanos::ZERO,
+        backlog: 1_000_000,
+        egress: Egress { depth: 1, ..egress },
+        user_space: None,
+        is_preempt_rt: false,
+        slowdown_percent: 100,
+        interference: Vec::new(),
+        ethernet: None,
+    }))
+}
+
+/// The releases of each node; also, by identifier, its messages.
 fn releases(
     network: &Network,
     flows: &[Flow],
     draw: &mut Draw,
     (phases, victim): (Phases, usize),
-    messages: &mut BTreeMap<u32, (usize, u64, u64)>,
+    messages: &mut BTreeMap<u32, Sent>,
 ) -> Vec<Vec<Release>> {
     let shortest_ns =
         network.nodes.iter().flat_map(|it| &it.messages).map(|it| it.period.as_nanos());
@@ -184,7 +300,7 @@ fn releases(
                 Phases::Constructed if blocking == Some((node, index)) => BEGIN_NS - 1 - jitter_ns,
                 Phases::Constructed => BEGIN_NS - jitter_ns,
             };
-            messages.insert(message.can_id, (flow, first_ns, period_ns));
+            let mut sent = Sent { flow, first_ns, period_ns, queued_ns: Vec::new() };
             let mut queued_ns = 0;
             for number in (0..).take_while(|number| first_ns + number * period_ns < until_ns) {
                 let late_ns = match (phases, number) {
@@ -194,11 +310,13 @@ fn releases(
                 };
                 // In their order.
                 queued_ns = queued_ns.max(first_ns + number * period_ns + late_ns);
+                sent.queued_ns.push(queued_ns);
                 let at = Time::ZERO + Nanos::from_nanos(queued_ns);
                 let (frame, stuffing) = (numbered(message, number), Stuffing::Worst);
                 let is_victim = (node, index) == (victim.node, victim.message);
                 releases.push((queued_ns, is_victim, Release { at, frame, stuffing }));
             }
+            messages.insert(message.can_id, sent);
         }
         // The victim is behind what is queued at the same time.
         releases.sort_by_key(|&(at, is_victim, _)| (at, is_victim));
