@@ -11,7 +11,6 @@ use candor_diagnostics::{Findings, Severity, counted};
 use candor_network::file::{self, Purpose};
 use candor_network::flow::{Flow, flows};
 use candor_network::{Message, Network, Node};
-use candor_output::say;
 use candor_rules::file::disk;
 use clap::Subcommand;
 
@@ -29,7 +28,7 @@ pub(crate) enum NetworkCommand {
     Show(show::Show),
     /// Say how late each message can be on each bus, and how many frames each queue holds at worst
     ///
-    /// Exit code 1: a deadline can be missed, a queue can lose frames, or something has no bound.
+    /// Exit code 1: a deadline can be missed, a queue can lose frames, or something has no bound; 2: the file is wrong.
     ///
     /// Example: candor network bound examples/small-car.network.toml
     Bound(bound::Arguments),
@@ -64,8 +63,8 @@ struct Loaded {
 }
 
 /// A network with its flows, from a file, or from standard input if that is `-`. What is wrong with it is printed; with
-/// errors, there is none.
-fn load(path: &Path, purpose: Purpose) -> Result<Option<Loaded>, String> {
+/// errors, there is none, but how many there are.
+fn load(path: &Path, purpose: Purpose) -> Result<Result<Loaded, String>, String> {
     let name = path.display().to_string();
     let is_input = path.as_os_str() == "-";
     let (network, findings) = match is_input {
@@ -85,10 +84,8 @@ fn load(path: &Path, purpose: Purpose) -> Result<Option<Loaded>, String> {
     color::eprint_findings(&findings);
     // There are errors about networks whose flows cannot be listed.
     let network = network.and_then(|it| flows(&it).ok().map(|flows| (it, flows)));
-    if network.is_none() {
-        say!("{name}: {}", counted(findings.count(Severity::Error), "error"));
-    }
-    Ok(network.map(|(network, flows)| Loaded { network, flows, findings }))
+    let errors = format!("{name}: {}", counted(findings.count(Severity::Error), "error"));
+    Ok(network.map(|(network, flows)| Loaded { network, flows, findings }).ok_or(errors))
 }
 
 /// A message on a bus that it reaches.

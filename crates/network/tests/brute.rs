@@ -269,7 +269,7 @@ fn analysed(bus: &Drawn, draw: &mut Draw) -> Vec<Option<Response>> {
                 key,
                 transmission_ns: it.length * bus.bit_ns,
                 arrivals: Some(Arrivals::new(it.period * bus.bit_ns, it.jitter * bus.bit_ns)),
-                held_ns: 0,
+                held_ns: Some(0),
                 fifo: None,
             };
             let streams: Vec<_> = (0..).zip(&bus.messages).map(stream).collect();
@@ -296,7 +296,9 @@ fn of_network(bus: &Drawn, draw: &mut Draw) -> Vec<Option<Response>> {
             name: number.to_string(),
             can_id,
             length,
+            min_length: None,
             is_fd: false,
+            has_brs: true,
             period: Nanos::from_nanos(it.period * bus.bit_ns),
             offset: None,
             jitter: Nanos::from_nanos(it.jitter * bus.bit_ns),

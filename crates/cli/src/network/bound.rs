@@ -63,7 +63,8 @@ These bounds hold if
 - each node and gateway offers the first frame of its queue at every arbitration: no driver needs longer than the
   intermission from one frame to the next, and no transmit buffer keeps a frame that a more urgent one should replace;
 - no frame is sent again because of an error, and nobody else sends on these buses;
-- no message is requested more densely than its period and jitter say. Offsets are ignored: all phases may happen.
+- no message is requested more densely than its period and jitter say, and its frames are sent in the order of their
+  requests. Offsets are ignored: all phases may happen.
 ";
 
 /// And if there are messages that somebody has watched.
@@ -75,9 +76,7 @@ const OF_WATCHED: &str = "\
 const AGAINST: &str = "These warnings of the file can stand against them:\n";
 
 pub(super) fn run(arguments: &Arguments) -> Answer {
-    let Some(Loaded { network, flows, findings }) = load(&arguments.file, Purpose::Bound)? else {
-        return Ok(false);
-    };
+    let Loaded { network, flows, findings } = load(&arguments.file, Purpose::Bound)??;
     let bounds = bounds(&network, &flows);
     let shown = Shown::new(&network, &flows, &bounds);
     let names = Names { network: &network, flows: &flows, bounds: &bounds };
@@ -209,7 +208,9 @@ impl<'a> Shown<'a> {
         if !self.network.title.is_empty() {
             parts.push(format!("{}\n", visible(&self.network.title)));
         }
-        if !self.messages.is_empty() {
+        if self.messages.is_empty() {
+            parts.push("no message is sent\n".into());
+        } else {
             parts.push(self.message_table());
             parts.push(self.queue_table());
         }

@@ -8,6 +8,7 @@ use candor_diagnostics::{counted, visible};
 use candor_network::file::Purpose;
 use candor_network::flow::{Flow, Load, loads};
 use candor_network::{Network, Node, longest_transmission, show_id};
+use candor_output::say;
 use candor_time::Nanos;
 use candor_wire::can::Timing;
 use clap::Args;
@@ -29,8 +30,12 @@ pub(crate) struct Show {
 }
 
 pub(super) fn run(arguments: &Show) -> Answer {
-    let Some(Loaded { network, flows, .. }) = load(&arguments.file, Purpose::Flow)? else {
-        return Ok(false);
+    let Loaded { network, flows, .. } = match load(&arguments.file, Purpose::Flow)? {
+        Ok(loaded) => loaded,
+        Err(errors) => {
+            say!("{errors}");
+            return Ok(false);
+        }
     };
     let loads = loads(&network, &flows);
     let shown = Shown { network: &network, flows: &flows, loads: &loads };

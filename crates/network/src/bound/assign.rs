@@ -4,7 +4,9 @@
 //! have none yet are more urgent, gets it. How late a message is depends on which messages are more urgent, and on the longest
 //! of the others, and not on the order within; so it does not matter which of several gets it, and if none does, there is no order. (N. Audsley,
 //! "Optimal priority assignment and feasibility of static priority tasks with arbitrary start times", University of York, 1991; for CAN:
-//! R. Davis et al., Real-Time Systems 35, 2007.) That holds for one bus with queues of priorities, and if all messages may move.
+//! R. Davis et al., Real-Time Systems 35, 2007.) That holds for one bus with queues of priorities, and if all messages may move and are
+//! of one group. Else which of several gets it does matter for those that stand between, and what is found is an order, but none may be
+//! found where there is one.
 
 use super::bus::{Stream, response};
 
@@ -15,16 +17,17 @@ pub struct Candidate {
     pub stream: Stream,
     /// In ns.
     pub deadline_ns: u64,
-    /// Whether it may get another identifier.
-    pub may_move: bool,
+    /// Messages of one group exchange their identifiers; `None` if it keeps its own.
+    pub group: Option<u32>,
 }
 
 /// For each message of a bus with queues of priorities the message whose identifier it gets, so that all deadlines hold. `None` if
-/// there is no such order; with messages that may not move, if none was found.
+/// there is no such order; unless all messages are of one group, if none was found.
 #[must_use]
 pub fn assign(candidates: &[Candidate], bit_ns: u64) -> Option<Vec<usize>> {
     let mut streams: Vec<_> = candidates.iter().map(|it| it.stream.clone()).collect();
-    let mut places: Vec<_> = (0..candidates.len()).filter(|&it| candidates[it].may_move).collect();
+    let mut places: Vec<_> =
+        (0..candidates.len()).filter(|&it| candidates[it].group.is_some()).collect();
     places.sort_by_key(|&it| candidates[it].stream.key);
     let mut open = places.clone();
     let mut owners: Vec<_> = (0..candidates.len()).collect();
@@ -41,14 +44,16 @@ pub fn assign(candidates: &[Candidate], bit_ns: u64) -> Option<Vec<usize>> {
         // Its own identifier first: what need not move stays.
         let order = open.iter().position(|&it| it == place).into_iter();
         let order = order.chain((0..open.len()).rev());
-        let mut fitting = order.filter(|&at| {
+        let is_of_group = |&at: &usize| candidates[open[at]].group == candidates[place].group;
+        let mut fitting = order.filter(is_of_group).filter(|&at| {
             let of = open[at];
             streams[of].key = key;
             let meets = meets(&streams, of);
             streams[of].key = 0;
             meets
         });
-        let of = open.remove(fitting.next()?);
+        let found = fitting.next()?;
+        let of = open.remove(found);
         streams[of].key = key;
         owners[of] = place;
     }
@@ -75,7 +80,7 @@ mod tests {
                         fifo: None,
                     },
                     deadline_ns,
-                    may_move: true,
+                    group: Some(0),
                 }
             };
         (1..).zip(of).map(candidate).collect()
@@ -115,8 +120,17 @@ mod tests {
         let set = candidates(&[(100, 1_000, 1_000), (100, 1_000, 350), (100, 1_000, 250)]);
         assert_eq!(assign(&set, 1), Some(vec![1, 2, 0]));
         let mut fixed = set.clone();
-        fixed[0].may_move = false;
+        fixed[0].group = None;
         assert_eq!(assign(&fixed, 1), None);
+        // Each among its own.
+        let mut two = candidates(&[
+            (100, 1_000, 400),
+            (100, 1_000, 1_000),
+            (100, 1_000, 250),
+            (100, 1_000, 350),
+        ]);
+        (two[1].group, two[3].group) = (Some(1), Some(1));
+        assert_eq!(assign(&two, 1), Some(vec![2, 3, 0, 1]));
         // What holds as it is stays.
         let holds = candidates(&[(100, 1_000, 250), (100, 1_000, 1_000), (100, 1_000, 1_000)]);
         assert_eq!(assign(&holds, 1), Some(vec![0, 1, 2]));

@@ -109,6 +109,10 @@ pub enum NoBound {
 /// The longest busy period that is looked at: 10 s. A bus that rests less often is as good as overloaded.
 pub const LONGEST_NS: u64 = 10_000_000_000;
 
+/// What takes this share of the time, or more, has no bound. A bus that is needed all the time may have one, but whether it has
+/// would hang on how a sum of such shares is rounded.
+pub(crate) const FULL: f64 = 1.0 - 1e-9;
+
 /// A stream of which the arrivals are known.
 #[derive(Clone, Debug)]
 struct Known {
@@ -171,7 +175,7 @@ fn least(mut time_ns: u64, law: impl Fn(u64) -> u64) -> Result<u64, NoBound> {
 /// For how long streams keep a bus busy at worst, behind a frame that takes `blocking_ns`.
 fn busy_ns(streams: &[Known], blocking_ns: u64) -> Result<u64, NoBound> {
     let line = Line::of(streams);
-    if line.share >= 1.0 {
+    if line.share >= FULL {
         return Err(NoBound::Overloaded((line.share * 1e6).round() as u64));
     }
     let first = streams.iter().map(|it| it.transmission_ns).min().unwrap_or(0);

@@ -11,7 +11,7 @@
 //! It is the library's `fifo::dedicated_uniproc_rta` (proven in Coq), which judges it in tests.
 
 use super::Arrivals;
-use super::bus::{LONGEST_NS, NoBound};
+use super::bus::{FULL, LONGEST_NS, NoBound};
 
 /// The longest time from when a frame arrives until it is served, in ns, if each of these takes up to `time_ns`.
 ///
@@ -22,7 +22,7 @@ pub fn served_ns(arrivals: &[Option<Arrivals>], time_ns: u64) -> Result<u64, NoB
     let known = known.map(|(index, it)| it.as_ref().ok_or(NoBound::Unknown(index)));
     let arrivals = known.collect::<Result<Vec<_>, _>>()?;
     let share = arrivals.iter().map(|it| it.rate()).sum::<f64>() * time_ns as f64;
-    if share >= 1.0 {
+    if share >= FULL {
         return Err(NoBound::Overloaded((share * 1e6).round() as u64));
     }
     let work = |within_ns: u64| {

@@ -36,6 +36,8 @@ pub(crate) enum More {
     Processors,
     /// Of messages no more is known than how close their frames came.
     Watched,
+    /// Some buses are to carry more than they can.
+    Overload,
 }
 
 /// When messages are released.
@@ -66,7 +68,7 @@ impl Kind {
     pub(crate) const EXACT: Self =
         Self::new(Some(Discipline::Priority), false, false, Phases::Constructed);
 
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::EXACT,
         Self::new(Some(Discipline::Priority), false, true, Phases::Constructed),
         Self::new(Some(Discipline::Fifo), false, false, Phases::Constructed),
@@ -82,6 +84,8 @@ impl Kind {
         Self::new(None, true, true, Phases::Random).with(More::Processors),
         Self::new(None, false, false, Phases::Random).with(More::Watched),
         Self::new(None, true, false, Phases::Random).with(More::Watched),
+        Self::new(None, false, false, Phases::Random).with(More::Overload),
+        Self::new(None, true, false, Phases::Random).with(More::Overload),
     ];
 }
 
@@ -100,6 +104,7 @@ impl fmt::Display for Kind {
             More::Rates => ", rates",
             More::Processors => ", processors",
             More::Watched => ", watched",
+            More::Overload => ", overloaded",
         })
     }
 }
@@ -158,10 +163,13 @@ impl Draw {
             }
         }
         let mut flows = self.flows(&network);
-        let load = self.between(0.3, 0.95);
+        let load = match kind.more {
+            More::Overload => self.between(0.95, 1.5),
+            _ => self.between(0.3, 0.95),
+        };
         self.set_periods(&mut network, &flows, load);
         match kind.more {
-            More::Nothing | More::Watched => {}
+            More::Nothing | More::Watched | More::Overload => {}
             More::Rates => self.set_rates(&mut network, &mut flows),
             More::Processors => self.set_processors(&mut network, &flows),
         }

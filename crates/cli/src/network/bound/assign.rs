@@ -2,11 +2,12 @@
 
 use candor_diagnostics::{meant_or, visible};
 use candor_network::bound::assign::{Candidate, assign};
-use candor_network::{Message, show_id};
+use candor_network::flow::{Flow, flows};
+use candor_network::{Message, bounds, show_id};
 use candor_output::say;
 use candor_wire::can::frame::EFF_FLAG;
 
-use super::Names;
+use super::{Names, Shown};
 use crate::Answer;
 use crate::json::lines;
 use crate::output::{Table, print};
@@ -29,23 +30,31 @@ pub(super) fn run(names: &Names<'_>, movable: &[String], is_json: bool) -> Answe
             return Err(format!("there is no message `{}`: {hint}", visible(name)));
         }
     }
+    let mut network = names.network.clone();
     let mut assigned = Vec::new();
     let mut holds = true;
     for (bus, settings) in names.network.buses.iter().enumerate() {
         let name = visible(&settings.name);
         let (flows, candidates) = candidates(names, bus, movable)?;
         let Some(owners) = assign(&candidates, names.bounds.bit_ns(bus)) else {
-            let which = if candidates.iter().all(|it| it.may_move) {
-                "there is none"
-            } else {
-                "none was found"
-            };
-            say!("{name}: {which}: no order of these identifiers meets all deadlines");
+            let group = candidates.first().and_then(|it| it.group);
+            let is_exact = group.is_some() && candidates.iter().all(|it| it.group == group);
+            say!(
+                "{name}: {}",
+                match is_exact {
+                    true => "no order of these identifiers meets all deadlines",
+                    false =>
+                        "no order was found that meets all deadlines; there may be one: all are looked at only where all messages \
+                     have one kind of identifier and may move",
+                }
+            );
             holds = false;
             continue;
         };
         for (&flow, owner) in flows.iter().zip(owners) {
             let can_id = names.flows[flows[owner]].frame.can_id();
+            let Flow { node, message, .. } = names.flows[flow];
+            network.nodes[node].messages[message].can_id = can_id;
             if let Some(message) = names.sent(flow) {
                 assigned.push(Assigned { bus: &settings.name, message, can_id });
             }
@@ -65,7 +74,15 @@ pub(super) fn run(names: &Names<'_>, movable: &[String], is_json: bool) -> Answe
         })
         .text();
     print(&if is_json { lines(&assigned)? } else { table })?;
-    Ok(holds)
+    // Whether queues are deep enough, too, which the order has no part in.
+    let flows = flows(&network).map_err(|_| "the identifiers cannot be exchanged".to_owned())?;
+    let bounds = bounds(&network, &flows);
+    let shown = Shown::new(&network, &flows, &bounds);
+    if holds && !shown.holds() {
+        say!("with these identifiers:");
+        candor_output::messages::lines(shown.troubles().unwrap_or_default());
+    }
+    Ok(holds && shown.holds())
 }
 
 /// The flows of a bus as candidates.
@@ -76,7 +93,6 @@ fn candidates(
 ) -> Result<(Vec<usize>, Vec<Candidate>), String> {
     let on_bus = names.bounds.streams(bus);
     let mut candidates = Vec::new();
-    let mut formats = Vec::new();
     for (flow, stream) in on_bus.clone() {
         let shown = names.flow(flow);
         let is_watched = stream.arrivals.as_ref().is_some_and(|it| it.curve.is_some());
@@ -94,19 +110,10 @@ fn candidates(
         }
         let message = names.sent(flow);
         let may_move = movable.is_empty() || movable.iter().any(|it| it == names.message(flow));
-        if may_move {
-            formats.push(names.flows[flow].frame.can_id() & EFF_FLAG);
-        }
+        // With an identifier of the other kind, a frame would be longer or shorter.
+        let group = may_move.then(|| names.flows[flow].frame.can_id() & EFF_FLAG);
         let deadline_ns = message.map_or(0, |it| it.deadline().as_nanos());
-        candidates.push(Candidate { stream: stream.clone(), deadline_ns, may_move });
-    }
-    formats.dedup();
-    if formats.len() > 1 {
-        return Err(
-            "messages with standard and with extended identifiers cannot exchange them, since their frames would \
-             become longer or shorter; name those of one kind with --assign=MESSAGE,..."
-                .into(),
-        );
+        candidates.push(Candidate { stream: stream.clone(), deadline_ns, group });
     }
     Ok((on_bus.map(|(flow, _)| flow).collect(), candidates))
 }
