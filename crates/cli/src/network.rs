@@ -1,8 +1,10 @@
 //! `candor network`: the description of a network.
 
 mod bound;
+mod drive;
 mod infer;
 pub(crate) mod json;
+mod recorded;
 mod show;
 
 use std::path::Path;

@@ -462,6 +462,79 @@ distances = [\"30ms\"]
     }
 }
 
+/// `arrivals` of a bus: the same bounds as of the file that is inferred, and messages of the file keep their names.
+#[test]
+fn recordings_say_how_densely_messages_come() {
+    let scene = Scene::new("", "");
+    let write = |name: &str, text: &str| fs::write(scene.0.path().join(name), text).unwrap();
+    write("drive.log", DRIVE);
+    let (inferred, _, _) = scene.run_command("infer", &["drive.log", "--bitrate", "500k"], "");
+    write("inferred.toml", &inferred);
+    let (as_inferred, _, _) = scene.bound(&["inferred.toml", "--json"]);
+    let bus = "bus.can0.bitrate = \"500k\"\nbus.can0.arrivals = \"drive.log\"\n";
+    let bound = |network: &str, arguments: &[&str]| {
+        write("n.toml", network);
+        scene.bound(&[&["n.toml"], arguments].concat())
+    };
+    assert_eq!(bound(bus, &["--json"]), (as_inferred, String::new(), Some(0)));
+    // A message of the file: 0x100 has another name and a deadline, and the distances of the recording.
+    let named = |length: u32| {
+        format!(
+            "{bus}nodes.can0 = [\"Engine\"]\n[[message]]\nname = \"Speed\"\nid = \"0x100\"\nnode = \"Engine\"\n\
+         length = {length}\nperiod = \"10ms\"\ndeadline = \"359us\"\n"
+        )
+    };
+    let (shown, _, code) = bound(&named(3), &[]);
+    let row = "can0  0x100       Speed    Engine    170 us    190 us          0 ns    360 us    359 us  -1.00 us\n";
+    assert!(shown.contains(row) && code == Some(1), "{shown}");
+    assert!(
+        shown.contains("0x200    others") && shown.contains("messages with `distances`"),
+        "{shown}"
+    );
+    // What a gateway sends on the bus comes from the other one, and a recording of it says nothing new.
+    let rules = "bus = { a = \"can1\", can0 = \"can0\" }\nrule = [{ from = \"a\", to = \"can0\", frames = \"any\" }]\n";
+    write("g.rules.toml", rules);
+    let gateway = "bus.a.bitrate = \"500k\"\ngateway.g.rules = \"g.rules.toml\"\ngateway.g.delay = \"20us\"\nnodes.a = [\"A\"]\n\
+                   [[message]]\nid = \"0x200\"\nnode = \"A\"\nlength = 4\nperiod = \"30ms\"\n";
+    let (shown, said, _) = bound(&format!("{bus}{gateway}"), &[]);
+    assert!(
+        shown.contains("0x200    g (from a)") && shown.matches("0x200 ").count() >= 2,
+        "{shown}{said}"
+    );
+    assert!(!shown.contains("0x200    others"), "{shown}");
+    write("a.log", "(1.0) can1 100#11\n(1.1) can1 100#22\n");
+    let both = format!("{bus}{gateway}")
+        .replace("bus.a.bitrate", "bus.a.arrivals = [\"a.log\"]\nbus.a.bitrate");
+    write("two.log", "(1.0) can7 100#11\n(1.1) can8 100#22\n");
+    write("fd.log", "(1.0) can0 100##011\n(1.1) can0 100##011\n");
+    write("none.log", "(1.0) can0 20000088#0000000000000000\n");
+    let other = |file: &str| bus.replace("drive.log", file);
+    for (network, expected) in [
+        (
+            both,
+            "candor: 0x100 was recorded on can0, where gateway g sends it, too; list it under [[message]]",
+        ),
+        (
+            named(2),
+            "drive.log: 0x100 is a classical frame of up to 3 bytes, and `Speed` of the network file is none of that",
+        ),
+        (other("no.log"), "no.log: "),
+        (
+            other("two.log"),
+            "two.log: it has frames of `can7` and `can8`, and the bus is called `can0`",
+        ),
+        (
+            other("fd.log"),
+            "fd.log: 0x100 is a CAN FD frame without a switch of the bit rate, and bus `can0` has none",
+        ),
+        (other("none.log"), "none.log: it has no frame of CAN"),
+        (bus.replace("\"drive.log\"", "[]"), "n.toml:2:21: error: `arrivals` is empty"),
+    ] {
+        let (shown, said, code) = bound(&network, &[]);
+        assert!(said.contains(expected) && code == Some(2), "{expected}\n{shown}{said}");
+    }
+}
+
 /// Frames of different lengths came out of requests as far apart as a bus can have moved them: here 0x2A of 0 and of 8
 /// bytes, requested 200 us apart.
 #[test]

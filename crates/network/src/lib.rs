@@ -36,6 +36,17 @@ pub struct Network {
     pub nodes: Vec<Node>,
     /// The gateways between the buses. Their names differ.
     pub gateways: Vec<Gateway>,
+    /// Recordings of buses, which say how densely the messages there come.
+    pub recorded: Vec<Recorded>,
+}
+
+/// A recording of a bus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The index of the bus.
+    pub bus: usize,
+    /// The recording, as the network file names it: relative to its folder.
+    pub file: String,
 }
 
 impl Network {

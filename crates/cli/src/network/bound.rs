@@ -8,7 +8,7 @@ mod explain;
 mod names;
 mod sensitivity;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use candor_diagnostics::{Findings, visible};
 use candor_gateway::control::FindingLine;
@@ -20,7 +20,7 @@ use candor_network::{Network, bounds, show_id};
 use clap::Args;
 
 use self::names::Names;
-use super::{Loaded, Reached, load};
+use super::{Loaded, Reached, load, recorded};
 use crate::Answer;
 use crate::json::lines;
 use crate::output::{Table, duration_at_least, duration_at_most, print};
@@ -76,7 +76,12 @@ const OF_WATCHED: &str = "\
 const AGAINST: &str = "These warnings of the file can stand against them:\n";
 
 pub(super) fn run(arguments: &Arguments) -> Answer {
-    let Loaded { network, flows, findings } = load(&arguments.file, Purpose::Bound)??;
+    let Loaded { mut network, mut flows, findings } = load(&arguments.file, Purpose::Bound)??;
+    let mut is_whole = true;
+    if !network.recorded.is_empty() {
+        let folder = arguments.file.parent().unwrap_or(Path::new(""));
+        (flows, is_whole) = recorded::add(&mut network, folder)?;
+    }
     let bounds = bounds(&network, &flows);
     let shown = Shown::new(&network, &flows, &bounds);
     let names = Names { network: &network, flows: &flows, bounds: &bounds };
@@ -93,7 +98,7 @@ pub(super) fn run(arguments: &Arguments) -> Answer {
         return depths::run(&shown.queues);
     }
     print(&if arguments.json { shown.json(&findings)? } else { shown.text(&findings) })?;
-    Ok(shown.holds())
+    Ok(shown.holds() && is_whole)
 }
 
 /// What is shown.

@@ -23,7 +23,7 @@ use candor_rules::file::disk;
 use self::check::{Places, check};
 use self::gateway::gateway;
 use self::listed::require;
-use crate::{Network, Queue};
+use crate::{Network, Queue, Recorded};
 
 pub use self::bus::{bus, bus_named};
 pub use self::context::Context;
@@ -51,7 +51,7 @@ pub fn parse(
     require(&mut file, &[("bus", "describe each bus, as in bus.body.bitrate = \"500k\"")]);
     let title = file.string("title").unwrap_or_default().to_owned();
     let (mut buses, mut unread, mut databases) = (Vec::new(), Vec::new(), Vec::new());
-    let mut bus_places = Vec::new();
+    let (mut bus_places, mut recorded) = (Vec::new(), Vec::new());
     for entry in file.table_entries("bus") {
         let Some(table) = entry.value.as_table() else {
             unread.push(entry.key.clone());
@@ -64,6 +64,13 @@ pub fn parse(
         if let Some(dbc) = section.string("dbc") {
             databases.push((buses.len() - 1, dbc, section.origin_of("dbc")));
         }
+        section.refuse_empty(
+            "arrivals",
+            "name a recording of the bus, as in arrivals = \"drive.log\"",
+        );
+        let files = section.strings("arrivals").into_iter();
+        let bus = buses.len() - 1;
+        recorded.extend(files.map(|(file, _)| Recorded { bus, file: file.to_owned() }));
         section.finish();
     }
     if buses.is_empty() && !findings.has_errors() {
@@ -98,7 +105,7 @@ pub fn parse(
     }
     let (gateways, sources): (Vec<_>, Vec<_>) = gateways.into_iter().unzip();
     file.finish();
-    let network = Network { title, buses, nodes, gateways };
+    let network = Network { title, buses, nodes, gateways, recorded };
     if !findings.has_errors() {
         check(&network, &Places { buses: &bus_places, rules: &sources }, &findings);
     }

@@ -55,6 +55,7 @@ fn network(gateways: &[Described<'_>]) -> Network {
             node(2, vec![message("C", 0x300)]),
         ],
         gateways: gateways.iter().map(gateway).collect(),
+        recorded: Vec::new(),
     }
 }
 
