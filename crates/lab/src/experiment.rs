@@ -327,6 +327,8 @@ pub struct Vm {
     pub settings: Settings,
     /// Files for the guest.
     pub files: Vec<File>,
+    /// What is sent before the frames that count.
+    pub warm_up: Option<order::WarmUp>,
     /// Gateway and load, for people.
     pub(crate) description: String,
 }

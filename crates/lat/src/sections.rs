@@ -3,7 +3,7 @@
 use crate::section::{Column, SectionKind, Shown, Unit};
 
 /// All of them, in the order in which they are shown.
-pub static ALL: [&SectionKind; 17] = [
+pub static ALL: [&SectionKind; 18] = [
     &BUSES,
     &PING,
     &LINKS,
@@ -18,6 +18,7 @@ pub static ALL: [&SectionKind; 17] = [
     &ANALYSIS,
     &SCHEDULE,
     &EFFORT,
+    &COLD,
     &STATION,
     &MACHINE,
     &MESSAGES,
@@ -135,6 +136,19 @@ pub static MACHINE: SectionKind = SectionKind {
         column("mips", "MIPS", Unit::Count),
     ],
     shown: Shown::Report,
+};
+
+/// The frames of the warm-up, one at a time before those that count: some of them are what makes a path take memory for the
+/// first time.
+pub static COLD: SectionKind = SectionKind {
+    key: "cold",
+    title: "Cold frames",
+    columns: &[
+        column("cold_frames", "frames", Unit::Frames),
+        column("cold_received", "received", Unit::Frames),
+        column("cold_latency", "gateway latency", Unit::Nanoseconds),
+    ],
+    shown: Shown::Everywhere,
 };
 
 /// What a station counted that loads a guest over Ethernet, from outside of the guest.

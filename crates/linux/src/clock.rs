@@ -155,6 +155,17 @@ pub struct Switches {
     pub involuntary: u64,
 }
 
+impl Switches {
+    /// Without those that were before.
+    #[must_use]
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            voluntary: self.voluntary.saturating_sub(before.voluntary),
+            involuntary: self.involuntary.saturating_sub(before.involuntary),
+        }
+    }
+}
+
 /// CPU time and context switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {

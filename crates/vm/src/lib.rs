@@ -38,10 +38,10 @@ mod speed;
 mod watch;
 
 pub use cache::{Cache, folder_name};
-pub use candor_test_bed::MOST_SENDERS;
 pub use error::Error;
 pub use kernel::{Kernel, Spec};
 pub use machine::{BusTime, Identity, Machine, Setup};
+pub use outside::MOST_SENDERS;
 pub use profile::{Function, Profile};
 pub use qemu::{FIRMWARE, Qemu};
 pub use snapshot::ABOUT;

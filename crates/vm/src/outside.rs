@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use candor_protocol::departures::{Departures, frame};
-use candor_protocol::order::{self, BusTiming, Datagrams, EthernetLoad, Measurement};
-use candor_protocol::report::{BusCount, OnWire, Stamp, StationCount, Wire};
+use candor_protocol::order::{self, BusTiming, Datagrams, EthernetLoad, Measurement, WarmUp};
+use candor_protocol::report::{BusCount, OnWire, Stamp, StationCount, Ways, Wire};
 use candor_protocol::{Report, Tester, meeting};
 use candor_test_bed::datagram::{Endpoint, Kind};
 use candor_test_bed::{
-    Answer, BusPlan, Contents, Event, MOST_ANSWERS, MOST_SENDERS, Pace, Plan, RECORD_BYTES, Record,
-    SenderPlan, StationPace, StationPlan, Step,
+    Answer, BusPlan, Contents, Event, MOST_ANSWERS, Pace, Plan, RECORD_BYTES, Record, SenderPlan,
+    StationPace, StationPlan, Step,
 };
 use candor_wire::can::{Frame, socketcan};
 use candor_wire::eth::{Address, LinkSpeed};
@@ -29,6 +29,8 @@ use crate::scratch::Scratch;
 const BUSES: [&str; 2] = ["source", "target"];
 /// The cable of the guest's network card, which is card 0.
 const CABLE: &str = "cable0";
+/// How many nodes outside can send what counts: one more warms up.
+pub const MOST_SENDERS: usize = candor_test_bed::MOST_SENDERS - 1;
 /// A flood ping goes on after so long without an answer.
 const PING_PERIOD_NS: u64 = 10_000_000;
 /// From the start to the first frame: the guest comes to rest.
@@ -100,11 +102,19 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
         bus.timing().map(|timing| BusPlan { timing, bit_error_rate, restart_ns })
     });
     let buses = buses.collect::<Result<Vec<_>, _>>().map_err(refused)?;
-    let (senders, steps) = match (measurement.tester, measurement.traffic.pace) {
+    let (mut senders, mut steps) = match (measurement.tester, measurement.traffic.pace) {
         (Tester::Master, _) => (answering(measurement, &way), Vec::new()),
         (_, order::Pace::Offered { .. }) => offered(measurement, &way).map_err(refused)?,
         _ => numbered(measurement, &way, timings[usize::from(way.from)]).map_err(refused)?,
     };
+    if let Some(warm_up) = measurement.warm_up.filter(|_| measurement.has_warm_up()) {
+        senders.iter_mut().for_each(|it| it.round = 1);
+        let first = steps.len() as u32;
+        steps.extend(cold(measurement, &warm_up).map_err(refused)?);
+        let pace = Pace::AfterArrival { bus: way.to, timeout_ns: warm_up.timeout_ns };
+        let count = steps.len() as u32 - first;
+        senders.push(SenderPlan { bus: way.from, round: 0, pace, first, count });
+    }
     let stations: Vec<_> =
         measurement.load.ethernet.map(station).transpose()?.into_iter().collect();
     let bytes = candor_test_bed::write(&Contents {
@@ -122,6 +132,24 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
 /// The senders of a plan, and the steps of all of them.
 type Sends = (Vec<SenderPlan>, Vec<Step>);
 
+/// The first frames of a traffic, before it.
+fn cold(measurement: &Measurement, warm_up: &WarmUp) -> Result<Vec<Step>, String> {
+    let Measurement { traffic, offers, seed, .. } = measurement;
+    let whiles = warm_up.whiles(*seed).into_iter().zip(0..);
+    let step = |(at_ns, number): (u64, u64)| {
+        let frame = match traffic.pace {
+            order::Pace::Offered { .. } => {
+                let offer = offers.get(number as usize)?;
+                Frame::from_parts(offer.can_id, &offer.data, None).map_err(|it| it.to_string())
+            }
+            _ => frame(traffic, number),
+        };
+        let at_ns = if number == 0 { at_ns.saturating_add(LEAD_NS) } else { at_ns };
+        Some(frame.map(|frame| Step { at_ns, frame }))
+    };
+    whiles.map_while(step).collect()
+}
+
 /// The sender of numbered frames.
 fn numbered(measurement: &Measurement, way: &Way, bus: BusTiming) -> Result<Sends, String> {
     let Measurement { traffic, seed, .. } = measurement;
@@ -138,7 +166,7 @@ fn numbered(measurement: &Measurement, way: &Way, bus: BusTiming) -> Result<Send
         Ok(Step { at_ns: at_ns.saturating_add(lead_ns), frame: frame(traffic, number)? })
     });
     let steps = steps.collect::<Result<Vec<_>, String>>()?;
-    let sender = SenderPlan { bus: way.from, pace, first: 0, count: steps.len() as u32 };
+    let sender = SenderPlan { bus: way.from, round: 0, pace, first: 0, count: steps.len() as u32 };
     Ok((vec![sender], steps))
 }
 
@@ -158,7 +186,7 @@ fn offered(measurement: &Measurement, way: &Way) -> Result<Sends, String> {
             steps.push(Step { at_ns: offer.at_ns.saturating_add(LEAD_NS), frame });
         }
         let count = steps.len() as u32 - first;
-        senders.push(SenderPlan { bus: way.from, pace: Pace::Timed, first, count });
+        senders.push(SenderPlan { bus: way.from, round: 0, pace: Pace::Timed, first, count });
     }
     Ok((senders, steps))
 }
@@ -168,7 +196,7 @@ fn answering(measurement: &Measurement, way: &Way) -> Vec<SenderPlan> {
     match (&measurement.gateway, &measurement.traffic.can_ids[..]) {
         (order::Gateway::None, &[request, answer]) => {
             let pace = Pace::Answer(Answer { request, answer });
-            vec![SenderPlan { bus: way.from, pace, first: 0, count: 0 }]
+            vec![SenderPlan { bus: way.from, round: 0, pace, first: 0, count: 0 }]
         }
         _ => Vec::new(),
     }
@@ -233,20 +261,36 @@ pub(crate) fn add_to(
     let (records, rest) = records.as_chunks::<RECORD_BYTES>();
     let records: Result<Vec<_>, _> = records.iter().map(Record::from_bytes).collect();
     let records = records.map_err(|_| broken("are damaged"))?;
-    let start = records.iter().find(|record| record.event == Event::Started);
-    let (Some(start), [], Some(Event::Done)) =
-        (start, rest, records.last().map(|record| record.event))
+    let starts = records.iter().enumerate().filter(|(_, it)| it.event == Event::Started);
+    let starts: Vec<_> = starts.map(|(at, record)| (at, record.at_ns)).collect();
+    let is_done = records.last().is_some_and(|it| it.event == Event::Done);
+    let rounds = 1 + usize::from(measurement.has_warm_up());
+    let (Some(&(from, start_ns)), [], true, true) =
+        (starts.last(), rest, is_done, starts.len() == rounds)
     else {
         return Err(broken("are not complete"));
     };
-    let mut seen = Seen { start_ns: start.at_ns, ..Seen::default() };
-    for record in &records {
-        seen.take(record, &timings(measurement))?;
-    }
+    let see = |records: &[Record], start_ns: u64| -> Result<Seen, Error> {
+        let mut seen = Seen { start_ns, ..Seen::default() };
+        for record in records {
+            seen.take(record, &timings(measurement))?;
+        }
+        Ok(seen)
+    };
+    let seen = see(&records[from..], start_ns)?;
+    let cold = match starts[..] {
+        [(from, start_ns), (to, _)] => Some(see(&records[from..to], start_ns)?),
+        _ => None,
+    };
     refuse_empty_buses(&seen.wire.buses, measurement)?;
     refuse_unanswered(seen.unanswered)?;
     let plan = plan(measurement)?;
     let plan = Plan::read(&plan).map_err(|_| broken("are of no plan"))?;
+    let way = Way::of(measurement);
+    report.cold = cold.map(|mut cold| {
+        cold.forget_repeated(&way);
+        cold.ways(&way, &plan, 0)
+    });
     seen.put_into(report, measurement, &plan);
     Ok(())
 }
@@ -380,19 +424,44 @@ impl Seen {
         self.passed.iter().filter(move |it| (it.bus, it.is_guest) == (bus, is_guest))
     }
 
+    /// What passes again after an error in its last bit was there the first time.
+    fn forget_repeated(&mut self, way: &Way) {
+        let mut seen = HashSet::new();
+        self.passed.retain(|it| {
+            let is_sent = (it.bus, it.is_guest) == (way.from, false);
+            !is_sent || seen.insert((it.number, it.on_wire.requested_ns))
+        });
+    }
+
+    /// The ways of the frames of a round.
+    fn ways(&self, way: &Way, plan: &Plan<'_>, round: u8) -> Ways {
+        let &Way { from, to, by_guest } = way;
+        let (on_source, on_target) = (|| self.on(from, false), || self.on(to, by_guest));
+        let passed = by_number(on_source());
+        let mut sent: Vec<_> = passed.iter().map(|it| it.stamp(it.on_wire.requested_ns)).collect();
+        let unsent = unsent(plan, round, &passed);
+        if !unsent.is_empty() {
+            sent.extend(unsent);
+            sent.sort_by_key(|it| it.number);
+        }
+        Ways {
+            due: sent.iter().map(|it| it.time_ns).collect(),
+            sent,
+            monitored: on_source().map(|it| it.stamp(it.ended_ns)).collect(),
+            received: on_target().map(|it| it.stamp(it.ended_ns)).collect(),
+            target: on_target().map(|it| it.on_wire).collect(),
+        }
+    }
+
     fn put_into(mut self, report: &mut Report, measurement: &Measurement, plan: &Plan<'_>) {
-        let Way { from, to, by_guest } = Way::of(measurement);
+        let way = Way::of(measurement);
+        let Way { from, to, by_guest } = way;
         for (from_ns, to_ns, bus) in std::mem::take(&mut self.off) {
             if let Some(bus) = self.wire.buses.get_mut(usize::from(bus)) {
                 bus.off.push((from_ns, to_ns));
             }
         }
-        // What passes again after an error in its last bit was there the first time.
-        let mut seen = HashSet::new();
-        self.passed.retain(|it| {
-            let is_sent = (it.bus, it.is_guest) == (from, false);
-            !is_sent || seen.insert((it.number, it.on_wire.requested_ns))
-        });
+        self.forget_repeated(&way);
         self.wire.source = by_number(self.on(from, false)).iter().map(|it| it.on_wire).collect();
         self.wire.target = self.on(to, by_guest).map(|it| it.on_wire).collect();
         // Drivers of Linux count interrupts, several frames of which may be lost.
@@ -400,18 +469,17 @@ impl Seen {
         let mut busy = self.busy;
         // A master knows itself what it has sent and received.
         if measurement.tester != Tester::Master {
-            let (sent, received) = (by_number(self.on(from, false)), || self.on(to, by_guest));
-            report.sent = sent.iter().map(|it| it.stamp(it.on_wire.requested_ns)).collect();
-            let unsent = unsent(plan, &sent);
+            let passed = by_number(self.on(from, false));
+            let unsent = unsent(plan, plan.rounds() - 1, &passed);
             if let Some(due_ns) = unsent.iter().map(|it| it.time_ns).max() {
                 let until_ns = self.start_ns.saturating_add(due_ns);
                 busy = busy.map(|(first_ns, last_ns)| (first_ns, last_ns.max(until_ns)));
-                report.sent.extend(unsent);
-                report.sent.sort_by_key(|it| it.number);
             }
-            report.due = report.sent.iter().map(|it| it.time_ns).collect();
-            report.monitored = self.on(from, false).map(|it| it.stamp(it.ended_ns)).collect();
-            report.received = received().map(|it| it.stamp(it.ended_ns)).collect();
+            let Ways { sent, due, monitored, received, .. } =
+                self.ways(&way, plan, plan.rounds() - 1);
+            (report.sent, report.due) = (sent, due);
+            (report.monitored, report.received) = (monitored, received);
+            let received = || self.on(to, by_guest);
             report.frames = received().map(|it| encoded(&it.frame)).collect();
         }
         for stamp in &mut report.delivered {
@@ -423,12 +491,12 @@ impl Seen {
     }
 }
 
-/// The frames of a plan that did not get through, each when it was due. Their senders went bus-off for good: each is due behind
+/// The frames of a round of a plan that did not get through, each when it was due. Their senders went bus-off for good: each is due behind
 /// the one before it, which was given up. Or nothing of theirs got through for long, and the run was ended before they were due.
-fn unsent(plan: &Plan<'_>, sent: &[&Passed]) -> Vec<Stamp> {
+fn unsent(plan: &Plan<'_>, round: u8, sent: &[&Passed]) -> Vec<Stamp> {
     let ends: BTreeMap<u16, u64> = sent.iter().map(|it| (it.number, it.ended_ns)).collect();
     let mut unsent = Vec::new();
-    for sender in plan.senders() {
+    for sender in plan.senders().filter(|it| it.round == round) {
         let bus = plan.buses().nth(sender.bus.into());
         let is_ended_early = bus.is_some_and(|it| it.restart_ns.is_some());
         let mut given_up_ns = 0;
@@ -533,7 +601,10 @@ mod tests {
             let bytes = plan(&measurement).unwrap();
             let plan = Plan::read(&bytes).unwrap();
             let senders: Vec<_> = plan.senders().collect();
-            assert_eq!(senders, [SenderPlan { bus: SOURCE, pace: expected, first: 0, count: 3 }]);
+            assert_eq!(
+                senders,
+                [SenderPlan { bus: SOURCE, round: 0, pace: expected, first: 0, count: 3 }]
+            );
             let rates: Vec<_> =
                 plan.buses().map(|bus| bus.timing.nominal.bits_per_second()).collect();
             assert_eq!(rates, [500_000, 250_000]);
@@ -574,12 +645,77 @@ mod tests {
         // Or only its partner is outside.
         let bytes = plan(&Measurement { gateway: Gateway::None, ..ping }).unwrap();
         let answer = Answer { request: 0x123, answer: 0x456 };
-        let partner = SenderPlan { bus: SOURCE, pace: Pace::Answer(answer), first: 0, count: 0 };
+        let partner =
+            SenderPlan { bus: SOURCE, round: 0, pace: Pace::Answer(answer), first: 0, count: 0 };
         assert_eq!(Plan::read(&bytes).unwrap().senders().collect::<Vec<_>>(), [partner]);
         let mut impossible = measurement(FLOOD, Gateway::Kernel);
         impossible.traffic.length = 9;
         let reason = plan(&impossible).unwrap_err().to_string();
         assert!(reason.starts_with("traffic: the identifiers, the length"), "{reason}");
+    }
+
+    /// A warm-up is a round of its own before the traffic, and what was seen then is apart.
+    #[test]
+    fn a_warm_up_comes_before_and_counts_nowhere() {
+        let warm_up = WarmUp { frames: 2, shortest_ns: 5, longest_ns: 9, timeout_ns: 700 };
+        let measurement =
+            Measurement { warm_up: Some(warm_up), ..measurement(FLOOD, Gateway::Kernel) };
+        let bytes = plan(&measurement).unwrap();
+        let plan = Plan::read(&bytes).unwrap();
+        let pace = Pace::AfterArrival { bus: TARGET, timeout_ns: 700 };
+        let senders: Vec<_> = plan.senders().collect();
+        assert_eq!(
+            senders,
+            [
+                SenderPlan { bus: SOURCE, round: 1, pace: Pace::Timed, first: 0, count: 3 },
+                SenderPlan { bus: SOURCE, round: 0, pace, first: 3, count: 2 },
+            ]
+        );
+        let cold: Vec<_> = (3..5).filter_map(|step| plan.step(step)).collect();
+        let frames: Vec<_> = cold.iter().map(|it| it.frame.to_string()).collect();
+        assert_eq!(frames, ["123#0000555555555555", "456#0001555555555555"]);
+        assert!((LEAD_NS + 5..=LEAD_NS + 9).contains(&cold[0].at_ns));
+        assert!((5..=9).contains(&cold[1].at_ns));
+        // One of two came through; then all three that count.
+        let record = |at_ns, bus, is_guest, event| Record { at_ns, bus, node: 0, is_guest, event };
+        let passed = |at_ns: u64, bus, number: u16| {
+            let frame = Frame::from_parts(0x123, &number.to_be_bytes(), None).unwrap();
+            let event = Event::Passed { frame, requested_ns: at_ns - 40, started_ns: at_ns - 30 };
+            record(at_ns, bus, bus == TARGET, event)
+        };
+        let done = |at_ns: u64, frames: u64| {
+            let count = Statistics {
+                frames,
+                first_ns: at_ns - 90,
+                last_ns: at_ns,
+                ..Statistics::default()
+            };
+            let of = |bus| record(at_ns, bus, false, Event::Statistics(count));
+            [of(SOURCE), of(TARGET), record(at_ns, 0, false, Event::Done)]
+        };
+        let mut records = vec![record(100, 0, false, Event::Started)];
+        records.extend([passed(200, SOURCE, 0), passed(260, TARGET, 0), passed(400, SOURCE, 1)]);
+        records.extend(done(500, 2));
+        records.push(record(1_000, 0, false, Event::Started));
+        for number in 0..3 {
+            let at_ns = 2_000 + u64::from(number) * 100;
+            records.extend([passed(at_ns, SOURCE, number), passed(at_ns + 50, TARGET, number)]);
+        }
+        records.extend(done(3_000, 3));
+        let bytes: Vec<u8> = records.iter().flat_map(Record::to_bytes).collect();
+        let mut report = Report::default();
+        add_to(&mut report, &measurement, &bytes).unwrap();
+        let ways = report.cold.take().unwrap();
+        let stamp = |number, time_ns| Stamp { number, time_ns };
+        assert_eq!(ways.monitored, [stamp(0, 100), stamp(1, 300)]);
+        assert_eq!((ways.received, ways.sent.len()), (vec![stamp(0, 160)], 2));
+        assert_eq!(report.sent, [stamp(0, 960), stamp(1, 1_060), stamp(2, 1_160)]);
+        assert_eq!(report.received, [stamp(0, 1_050), stamp(1, 1_150), stamp(2, 1_250)]);
+        assert_eq!(report.wire.unwrap().buses[0].frames, 3);
+        // Without the second part the records are cut.
+        let first = records.iter().take(7).flat_map(Record::to_bytes).collect::<Vec<_>>();
+        let reason = add_to(&mut Report::default(), &measurement, &first).unwrap_err().to_string();
+        assert!(reason.contains("are not complete"), "{reason}");
     }
 
     #[test]
@@ -596,7 +732,8 @@ mod tests {
         measurement.offers = (0..).zip(&of).map(offer).collect();
         let bytes = plan(&measurement).unwrap();
         let plan_read = Plan::read(&bytes).unwrap();
-        let sender = |first, count| SenderPlan { bus: SOURCE, pace: Pace::Timed, first, count };
+        let sender =
+            |first, count| SenderPlan { bus: SOURCE, round: 0, pace: Pace::Timed, first, count };
         assert_eq!(plan_read.senders().collect::<Vec<_>>(), [sender(0, 1), sender(1, 3)]);
         let steps = (0..4).filter_map(|step| plan_read.step(step));
         let steps: Vec<_> = steps.map(|it| (it.at_ns - LEAD_NS, it.frame.to_string())).collect();

@@ -225,6 +225,9 @@ impl InGuest for CanGateway {
     }
 }
 
+/// More frames of a warm-up warm nothing more.
+const MOST_WARM_UP: u64 = 10_000;
+
 impl<'a> Said<'a> {
     fn read(
         mut file: Section<'a>,
@@ -243,6 +246,7 @@ impl<'a> Said<'a> {
             file.section("traffic").and_then(|section| reader.traffic(section, turnaround));
         let gateway =
             file.section("gateway").map(|section| reader.gateway(section, traffic.as_ref()));
+        let warm_up = file.integer("warm_up", 0..=MOST_WARM_UP);
         let wants_tester = file.one_of("instrument", &[("wire", false), ("tester", true)]);
         let wants_tester = wants_tester == Some(true);
         let tester_origin = file.origin_of("instrument");
@@ -254,6 +258,7 @@ impl<'a> Said<'a> {
             machine,
             tester,
             traffic,
+            warm_up,
             wants_tester,
             tester_origin,
             table,

@@ -17,12 +17,12 @@ use std::fmt::Display;
 
 use candor_causes::{Cause, Ending};
 use candor_diagnostics::{by_count, counted, noun};
-use candor_lat::account::{Copies, End, Terms};
+use candor_lat::account::{Account, Copies, End, Terms};
 use candor_lat::section::{Row, Sections};
 use candor_lat::{Metric, Tap, Taps, quantile};
 use candor_protocol::Report;
 use candor_protocol::order::Gateway;
-use candor_protocol::report::{BusCount, StationCount};
+use candor_protocol::report::{BusCount, StationCount, Ways};
 use candor_time::Nanos;
 use candor_vm::BusTime;
 use candor_wire::can::{Frame, bits, socketcan};
@@ -37,7 +37,7 @@ use crate::error::Error;
 use crate::experiment::{CanGateway, Experiment, Pace, Run, Traffic, Vm};
 use crate::messages::Messages;
 use crate::result::{Counts, Machine, ResultFile, row_of};
-use crate::sections::{self, BUSES, BusCounts, EFFORT, MACHINE, MESSAGES, RULES, STATION};
+use crate::sections::{self, BUSES, BusCounts, COLD, EFFORT, MACHINE, MESSAGES, RULES, STATION};
 use crate::traffic::{Numbered, Offers};
 
 /// A full bus, with the gap behind the last frame, which no longer counts.
@@ -100,7 +100,12 @@ pub(crate) fn evaluate(
     let buses = evaluation.buses(&journeys);
     let figures = builder.account.figures(Metric::GatewayLatency);
     let is_early = figures.is_some_and(|figures| figures.min_ns < 0);
-    let sections = with_machine(&machine, report, counts.received, unknown)
+    let sections = with_machine(&machine, report, counts.received, unknown);
+    let sections = match &report.cold {
+        Some(ways) => sections.with_one(&COLD, cold(ways, terms, settings).map_err(reported)?),
+        None => sections,
+    };
+    let sections = sections
         .with(&BUSES, bus_rows(can, &buses, report.totals.duration_ns))
         .with(&RULES, rules(can, settings, report))
         .with(&MESSAGES, messages.rows());
@@ -113,6 +118,28 @@ pub(crate) fn evaluate(
         sections,
         ..builder.finish()?
     })
+}
+
+/// What became of the frames of the warm-up.
+fn cold(ways: &Ways, terms: Terms, settings: &Vm) -> Result<Row, String> {
+    let mut journeys = Journeys::new(&ways.sent, &ways.due)?;
+    journeys.watch(&ways.monitored)?;
+    journeys.pair(&ways.monitored, &ways.received);
+    let is_delivered = settings.gateway == Gateway::None;
+    let mut account = Account::new(terms);
+    for journey in &journeys.0 {
+        let Some(&arrival) = journey.arrivals.first() else { continue };
+        let end_ns = ways.received[arrival].time_ns;
+        let on_wire = ways.target.get(arrival).filter(|_| !is_delivered);
+        let known_ns = on_wire.map_or(0, |it| end_ns.saturating_sub(it.started_ns));
+        let taps = &journey.taps().with(Tap::TargetEnd, end_ns);
+        let (stream, number) = (Some(0), journey.number);
+        account.end(&End { stream, number, taps, known_ns, stopped_by: None });
+    }
+    let frames = journeys.0.len() as u64;
+    account.close(frames);
+    let latency = account.figures(Metric::GatewayLatency);
+    Ok(COLD.row([frames.into(), account.counts().received.into(), latency.into()]))
 }
 
 /// The report of a guest that measured and lost nothing on the way to its sockets.

@@ -7,6 +7,7 @@
 //! | one at a time | as such; with a tester inside, to each turnaround comes what a frame would take on both buses |
 //! | open loop | as such |
 //! | half, flood | every 200 % and every 100 % of a frame's time |
+//! | warm-up | its first frames before it, one at a time |
 //! | periodic, replay | all frames with their instants, by node: those of the simulation |
 
 use candor_engine::Table;
@@ -61,6 +62,7 @@ pub(crate) fn order(
         gateway: settings.gateway.clone(),
         rules: can.rules().map_or_else(Table::default, |rules| placed(rules, &can.network.buses)),
         traffic,
+        warm_up: settings.warm_up,
         offers,
         load: settings.load,
         settings: settings.settings.clone(),

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use candor_lab::quantity::value;
 use candor_lab::result::{Counts, ResultFile, machine};
 use candor_lab::runner::Unwatched;
-use candor_lab::sections::{BUSES, MESSAGES, RULES, STATION};
+use candor_lab::sections::{BUSES, COLD, MESSAGES, RULES, STATION};
 use candor_lab::vm::Machines;
 use candor_lat::Metric;
 use candor_protocol::Report;
 use candor_protocol::order::{Gateway, Pace, Tester};
-use candor_protocol::report::{BusCount, JobCount, OnWire, Stamp, StationCount, Totals, Wire};
+use candor_protocol::report::{
+    BusCount, JobCount, OnWire, Stamp, StationCount, Totals, Ways, Wire,
+};
 
 use crate::by_hand::{ByHand, Change, Lab, TWO, bytes, experiments, lose, perfect};
 
@@ -122,6 +124,40 @@ fn a_tester_outside_sees_the_wire() {
     assert_eq!(station, [3.0, 7.0, 2_000.0, 3_000.0, 3_000.0].map(Some));
     let note = "the network card had no room for 7 of 205 frames of the Ethernet load";
     assert_eq!(result.notes, [note]);
+}
+
+/// The frames of a warm-up are a section, and in nothing else.
+#[test]
+fn cold_frames_are_listed_apart() {
+    let lab = Lab::new(|measurement| {
+        let warm_up = measurement.warm_up.unwrap();
+        assert_eq!((warm_up.frames, warm_up.timeout_ns), (3, 1_000_000_000));
+        // As the traffic itself: it is one at a time.
+        assert_eq!((warm_up.shortest_ns, warm_up.longest_ns), (50_000, 150_000));
+        let stamp = |number: u16, time_ns| Stamp { number, time_ns };
+        let sent = [0, 1, 2].map(|number| stamp(number, u64::from(number) * 1_000_000));
+        let later = |ns: u64| sent.map(|it| stamp(it.number, it.time_ns + ns));
+        let mut report = perfect(measurement);
+        let [first, _, last] = later(50_000);
+        report.cold = Some(Ways {
+            due: sent.iter().map(|it| it.time_ns).collect(),
+            sent: sent.to_vec(),
+            monitored: later(1_000).to_vec(),
+            // The last one takes 99 us more.
+            received: vec![first, stamp(2, last.time_ns + 99_000)],
+            target: Vec::new(),
+        });
+        report
+    });
+    let (result, _) =
+        lab.one(&format!("{TWO}warm_up = 3\nvm.tester = 'inside'\ntraffic.timeout = '1s'\n"));
+    assert_eq!((result.counts.sent, result.counts.received), (100, 100));
+    assert_eq!(result.metric(Metric::GatewayLatency).unwrap().max_ns, 14_000);
+    let cold = ["cold_frames", "cold_received"].map(|key| result.sections.number(&COLD, key));
+    assert_eq!(cold, [Some(3.0), Some(2.0)]);
+    for (words, ns) in [("cold_latency min", 49_000.0), ("cold_latency max", 148_000.0)] {
+        assert_eq!(value(&result, words), Some(ns), "{words}");
+    }
 }
 
 #[test]

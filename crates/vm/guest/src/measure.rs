@@ -6,7 +6,7 @@ use std::path::Path;
 
 use candor_linux::realtime::lock_memory;
 use candor_protocol::order::{self, File, Measurement};
-use candor_protocol::report::Totals;
+use candor_protocol::report::{Totals, Ways};
 use candor_protocol::{Message, Order, interface};
 
 use crate::failure::{Context, FAULT, Failure};
@@ -29,8 +29,8 @@ pub(crate) fn measure(
     watchdog::start(&Order::Measure(Box::new(order.clone())), hello).at("watchdog", FAULT)?;
     let mut bed = TestBed::set_up(order)?;
     lock_memory().at("memory", FAULT)?;
-    let tester = Prepared::new(order)?;
-    let gateway = gateway::start(order, &mut bed)?;
+    let mut tester = Prepared::new(order)?;
+    let mut gateway = gateway::start(order, &mut bed)?;
     let ping = match (order.load.ethernet, order.tester) {
         (None, _) => None,
         (Some(load), order::Tester::Inside) => {
@@ -44,12 +44,17 @@ pub(crate) fn measure(
     testbed::settings(&order.settings, &mut notes)?;
     let hackbench = hackbench.map(Hackbench::start).transpose()?;
 
+    let mut before = (Totals::default(), Tally::default());
+    if order.has_warm_up() {
+        messages.extend(tester.warm_up()?.map(Message::Cold));
+        before = (of_machine(), gateway.tally(&mut bed)?);
+    }
     let seen = tester.run()?;
 
     let ping_replies = ping.map_or(Ok(0), FloodPing::stop)?;
     let hackbench_messages = hackbench.map_or(Ok(0), Hackbench::stop)?;
-    let counted = Totals { ping_replies, hackbench_messages, ..of_machine() };
-    let tally = gateway.stop(&mut bed)?;
+    let counted = Totals { ping_replies, hackbench_messages, ..since(&before.0, of_machine()) };
+    let tally = gateway.stop(&before.1, &mut bed)?;
     notes.extend(tally.notes.iter().cloned());
     if seen.without_number > 0 {
         notes.push(format!(
@@ -90,6 +95,15 @@ impl Prepared {
         })
     }
 
+    /// Sends the frames before those that count; what a tester outside saw, the guest does not know.
+    fn warm_up(&mut self) -> Result<Option<Ways>, Failure> {
+        match self {
+            Self::Inside(tester) => tester.warm_up().map(Some),
+            Self::Outside(tester) => tester.warm_up().map(|()| None),
+            Self::Master(_) => Ok(None),
+        }
+    }
+
     /// Sends everything; what a tester outside saw, the guest does not know.
     fn run(self) -> Result<Seen, Failure> {
         match self {
@@ -126,6 +140,16 @@ fn of_machine() -> Totals {
         overflow_of_tester: over_errors([interface::MONITOR, interface::RECEIVE]),
         overflow_of_backlog: system::backlog_dropped(),
         ..Totals::default()
+    }
+}
+
+/// What the machine has lost since then.
+const fn since(before: &Totals, now: Totals) -> Totals {
+    Totals {
+        overflow_of_controller: now.overflow_of_controller - before.overflow_of_controller,
+        overflow_of_tester: now.overflow_of_tester - before.overflow_of_tester,
+        overflow_of_backlog: now.overflow_of_backlog - before.overflow_of_backlog,
+        ..now
     }
 }
 

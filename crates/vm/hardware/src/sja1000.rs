@@ -162,6 +162,11 @@ impl Sja1000 {
         self.overruns
     }
 
+    /// Counts overruns from here on.
+    pub const fn forget_overruns(&mut self) {
+        self.overruns = 0;
+    }
+
     /// The bit rate that its bus timing registers give, in bit/s (data sheet, chapter 6.5).
     #[must_use]
     pub fn bits_per_second(&self) -> u32 {

@@ -1,5 +1,6 @@
 //! What a guest is to do. One order per run of a guest.
 
+use crate::random::Random;
 use candor_engine::Table;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,8 @@ pub struct Measurement {
     pub rules: Table,
     /// What the tester sends.
     pub traffic: Traffic,
+    /// What it sends before that, one frame at a time, so that nothing that counts is done for the first time.
+    pub warm_up: Option<WarmUp>,
     /// With [`Pace::Offered`] and a tester outside, the frames of all its senders by time. The guest is not told.
     pub offers: Vec<Offer>,
     /// What else the machine has to do.
@@ -94,6 +97,12 @@ impl Order {
 }
 
 impl Measurement {
+    /// Whether something is sent before what counts.
+    #[must_use]
+    pub fn has_warm_up(&self) -> bool {
+        self.warm_up.is_some() && self.tester != Tester::Master
+    }
+
     /// The ports of master and slave.
     #[must_use]
     pub fn round_trip_ports(&self) -> [String; 2] {
@@ -122,6 +131,7 @@ impl Measurement {
             gateway,
             rules,
             traffic,
+            warm_up: None,
             offers: Vec::new(),
             load: Load::default(),
             settings: Settings::default(),
@@ -291,6 +301,29 @@ impl Traffic {
             self.fd_flags,
         )
         .ok()
+    }
+}
+
+/// The first frames of a traffic, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// How many; of offers, no more than there are.
+    pub frames: u64,
+    /// The shortest while from an arrival to the next frame, in nanoseconds.
+    pub shortest_ns: u64,
+    /// The longest while; each is drawn evenly from between.
+    pub longest_ns: u64,
+    /// A frame that has not arrived after this is given up.
+    pub timeout_ns: u64,
+}
+
+impl WarmUp {
+    /// The whiles between its frames.
+    #[must_use]
+    pub fn whiles(&self, seed: u64) -> Vec<u64> {
+        // Others than those of the traffic behind it.
+        let mut random = Random::new(seed ^ 0x7761_726D_5F75_7000);
+        (0..self.frames).map(|_| random.between(self.shortest_ns, self.longest_ns)).collect()
     }
 }
 

@@ -29,6 +29,8 @@ pub enum Message {
     /// The frames of the receiver in the same order, if they were wanted: bytes as a socket gives
     /// them, those of a classical frame cut behind the data.
     Frames(Vec<Vec<u8>>),
+    /// With a tester inside: the frames of the warm-up.
+    Cold(Ways),
     /// What the rules counted, in the order of the rules and their destinations.
     Jobs(Vec<JobCount>),
     /// Figures of the run.
@@ -133,6 +135,21 @@ pub struct CommandOutcome {
     pub stderr: Vec<u8>,
 }
 
+/// The ways of some frames through the test bed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ways {
+    /// See [`Message::Sent`].
+    pub sent: Vec<Stamp>,
+    /// See [`Message::Due`].
+    pub due: Vec<u64>,
+    /// See [`Message::Monitored`].
+    pub monitored: Vec<Stamp>,
+    /// See [`Message::Received`].
+    pub received: Vec<Stamp>,
+    /// For each of the received ones, what only a tester outside sees.
+    pub target: Vec<OnWire>,
+}
+
 /// What only a tester outside of the guest can see. Times are nanoseconds since the tester was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wire {
@@ -208,6 +225,8 @@ pub struct Report {
     pub delivered: Vec<Stamp>,
     /// See [`Message::Frames`].
     pub frames: Vec<Vec<u8>>,
+    /// The frames of the warm-up, with which nothing else here has to do.
+    pub cold: Option<Ways>,
     /// See [`Message::Jobs`].
     pub jobs: Vec<JobCount>,
     /// See [`Message::Totals`].
@@ -241,6 +260,7 @@ impl Report {
             Message::Received(stamps) => self.received.extend(stamps),
             Message::Delivered(stamps) => self.delivered.extend(stamps),
             Message::Frames(frames) => self.frames.extend(frames),
+            Message::Cold(ways) => self.cold = Some(ways),
             Message::Jobs(jobs) => self.jobs.extend(jobs),
             Message::Totals(totals) => self.totals = totals,
             Message::Symbols(symbols) => self.symbols.extend(symbols),

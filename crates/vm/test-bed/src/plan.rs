@@ -9,7 +9,7 @@
 //! | 20..24 | how many stations there are |
 //! | 24..32 | the seed of bit errors |
 //! | then 24 for each bus | nominal and data bit rate in bit/s (4 bytes each), a data bit rate of 0 is the nominal one; the probability of a bit error, 0 to 1 (8 bytes, IEEE 754); how long after bus-off a node of the tester starts again, in ns, all ones for never (8 bytes) |
-//! | then 24 for each sender | its bus; the bus on which its frames are awaited, 255 for none, or 254 if it answers (1 byte each), 6 bytes 0; the first of its steps, their number (4 bytes each); how long a frame is awaited, in ns (8 bytes), or the identifier words of requests and of answers (4 bytes each) |
+//! | then 24 for each sender | its bus; the bus on which its frames are awaited, 255 for none, or 254 if it answers; its round (1 byte each), 5 bytes 0; the first of its steps, their number (4 bytes each); how long a frame is awaited, in ns (8 bytes), or the identifier words of requests and of answers (4 bytes each) |
 //! | then 48 for each station, by card in ascending order | its card, 0 for echo or 1 for UDP, 0 for every or 1 for answered (1 byte each), 0; bytes of data (4 bytes); the speed of its link in bit/s, and its pace in ns (8 bytes each); the addresses of its card and of the guest's (6 bytes each), and their IPv4 addresses (4 bytes each); 4 bytes 0 |
 //! | then 80 for each step | when, in ns (8 bytes); the [frame](crate::frame) |
 
@@ -28,7 +28,7 @@ pub const MOST_BUSES: usize = 8;
 /// How many network cards of the guest there can be.
 pub const MOST_CARDS: usize = 4;
 /// How many senders a tester can have.
-pub const MOST_SENDERS: usize = 8;
+pub const MOST_SENDERS: usize = 9;
 /// The first bytes of every plan.
 const MAGIC: [u8; 8] = *b"CANDPLAN";
 const HEADER_BYTES: usize = 32;
@@ -111,6 +111,8 @@ fn is_data(frame: &Frame) -> bool {
 pub struct SenderPlan {
     /// Its bus.
     pub bus: u8,
+    /// It sends when the tester is started so many times more than once.
+    pub round: u8,
     /// When it sends.
     pub pace: Pace,
     /// The first of its steps.
@@ -276,6 +278,12 @@ impl<'a> Plan<'a> {
         (sender < self.senders).then(|| self.read_sender(sender))
     }
 
+    /// How often the tester is started until it has sent everything.
+    #[must_use]
+    pub fn rounds(&self) -> u8 {
+        self.senders().map(|it| it.round).max().unwrap_or(0).saturating_add(1)
+    }
+
     /// From which the bit errors of all buses follow.
     #[must_use]
     pub fn seed(&self) -> u64 {
@@ -328,7 +336,7 @@ impl<'a> Plan<'a> {
             bus => Pace::AfterArrival { bus, timeout_ns: u64_at(self.bytes, at + 16) },
         };
         let (first, count) = (u32_at(self.bytes, at + 8), u32_at(self.bytes, at + 12));
-        SenderPlan { bus: byte(at), pace, first, count }
+        SenderPlan { bus: byte(at), round: byte(at + 2), pace, first, count }
     }
 
     /// Where the stations begin.
@@ -416,7 +424,7 @@ pub fn write(contents: &Contents<'_>) -> alloc::vec::Vec<u8> {
                 (ANSWERS, (u64::from(answer) << 32 | u64::from(request)).to_le_bytes())
             }
         };
-        bytes.extend([sender.bus, awaited, 0, 0, 0, 0, 0, 0]);
+        bytes.extend([sender.bus, awaited, sender.round, 0, 0, 0, 0, 0]);
         bytes.extend(sender.first.to_le_bytes());
         bytes.extend(sender.count.to_le_bytes());
         bytes.extend(last);
@@ -491,9 +499,9 @@ mod tests {
         ];
         let awaits = Pace::AfterArrival { bus: 1, timeout_ns: 1_000_000_000 };
         let senders = [
-            SenderPlan { bus: 0, pace: awaits, first: 0, count: 2 },
-            SenderPlan { bus: 1, pace: Pace::Timed, first: 2, count: 2 },
-            SenderPlan { bus: 1, pace: Pace::Answer(ANSWER), first: 0, count: 0 },
+            SenderPlan { bus: 0, round: 0, pace: awaits, first: 0, count: 2 },
+            SenderPlan { bus: 1, round: 1, pace: Pace::Timed, first: 2, count: 2 },
+            SenderPlan { bus: 1, round: 1, pace: Pace::Answer(ANSWER), first: 0, count: 0 },
         ];
         let frames = ["123#0001", "12345678#R5", "7FF##3112233", "000#"];
         let step = |(at_ns, frame): (u64, &&str)| Step { at_ns, frame: frame.parse().unwrap() };
@@ -546,7 +554,7 @@ mod tests {
         for (at, byte, error) in [
             (8, 0, PlanError::TooMany),
             (8, 9, PlanError::TooMany),
-            (12, 9, PlanError::TooMany),
+            (12, 10, PlanError::TooMany),
             (16, 3, PlanError::Length),
             (HEADER_BYTES + 3, 0xFF, PlanError::Bus(0)),
             (HEADER_BYTES + BUS_BYTES + 7, 0xFF, PlanError::Bus(1)),

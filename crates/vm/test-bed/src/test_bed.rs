@@ -18,7 +18,7 @@ pub const MOST_CONTROLLERS: usize = 16;
 /// Notices of one instant on one bus: each node learns three things at most.
 const MOST_NOTICES: usize = 3 * MOST_NODES;
 /// Says that a bed of this version wrote the memory; the size of the bed says the rest.
-const MARK: u64 = 0x6361_6e64_6f72_0007;
+const MARK: u64 = 0x6361_6e64_6f72_0008;
 
 /// A controller of the guest and where it is.
 #[derive(Clone, Copy, Debug)]
@@ -152,9 +152,6 @@ impl TestBed {
             *bus = Bus::new(of_plan.timing);
         }
         self.join_controllers();
-        for ((index, bus), of_plan) in (0..).zip(&mut self.buses).zip(plan.buses()) {
-            bus.set_bit_errors(BitErrors::of_bus(plan.seed(), index, of_plan.bit_error_rate));
-        }
         self.tester = Tester::NEW;
         self.links = [Link::NEW; MOST_CARDS];
         for station in plan.stations() {
@@ -173,11 +170,25 @@ impl TestBed {
         Ok(())
     }
 
-    /// The tester starts, unless it has: times of its plan count from now on.
+    /// The tester starts with its next round, unless it is sending or has no other: times of its plan count from now on, and so
+    /// does what is counted on the buses. Links have been at work since the first round; bits are destroyed in the last one.
     pub fn start(&mut self, plan: &Plan<'_>, now_ns: u64, machine: &mut dyn Machine) {
-        if self.tester.progress() == Progress::Idle {
+        if self.tester.can_start(plan) {
+            if self.tester.progress() == Progress::Idle {
+                self.links.iter_mut().for_each(|link| link.start(now_ns));
+            }
+            self.buses.iter_mut().for_each(Bus::count_anew);
+            self.controllers.iter_mut().flatten().for_each(|it| it.registers.forget_overruns());
             self.tester.start(plan, now_ns);
-            self.links.iter_mut().for_each(|link| link.start(now_ns));
+            if self.tester.is_last_round() {
+                for ((index, bus), of_plan) in (0..).zip(&mut self.buses).zip(plan.buses()) {
+                    bus.set_bit_errors(BitErrors::of_bus(
+                        plan.seed(),
+                        index,
+                        of_plan.bit_error_rate,
+                    ));
+                }
+            }
             machine.note(Record {
                 at_ns: now_ns,
                 bus: 0,
@@ -271,7 +282,7 @@ impl TestBed {
 
     /// The tester is done: what was counted.
     fn conclude(&mut self, at_ns: u64, machine: &mut dyn Machine) {
-        for (card, link) in (0..).zip(&mut self.links) {
+        for (card, link) in (0..).zip(&mut self.links).filter(|_| self.tester.is_last_round()) {
             link.conclude(card, at_ns, machine);
         }
         let record = |bus, node, is_guest, event| Record { at_ns, bus, node, is_guest, event };

@@ -79,6 +79,9 @@ pub(crate) struct Tester {
     /// Those of the one that answers.
     answers: Answers,
     progress: Progress,
+    /// How often it was started, and how often it can be.
+    starts: u8,
+    rounds: u8,
     started_ns: u64,
     /// How long a sender that goes bus-off is away at most, in ns, if it comes back.
     away_ns: u64,
@@ -96,6 +99,8 @@ impl Tester {
         senders: [None; MOST_SENDERS],
         answers: Answers::NEW,
         progress: Progress::Idle,
+        starts: 0,
+        rounds: 1,
         started_ns: 0,
         away_ns: 0,
         over_ns: None,
@@ -120,10 +125,23 @@ impl Tester {
         free.is_some()
     }
 
-    /// Times of the plan count from now on.
+    /// Whether this is the last round.
+    pub(crate) const fn is_last_round(&self) -> bool {
+        self.starts == self.rounds
+    }
+
+    /// Whether there is a round that it has not sent.
+    pub(crate) fn can_start(&self, plan: &Plan<'_>) -> bool {
+        self.progress != Progress::Running && self.starts < plan.rounds()
+    }
+
+    /// Begins the next round: times of the plan count from now on.
     pub(crate) fn start(&mut self, plan: &Plan<'_>, now_ns: u64) {
         self.progress = Progress::Running;
+        self.starts += 1;
+        self.rounds = plan.rounds();
         (self.started_ns, self.passed_ns) = (now_ns, now_ns);
+        (self.over_ns, self.sent, self.sent_by_guest) = (None, 0, 0);
         self.away_ns = plan.buses().filter_map(|it| it.restart_ns).max().unwrap_or(0);
         for index in 0..MOST_SENDERS {
             self.go_on(index, plan, now_ns);
@@ -337,6 +355,9 @@ impl Tester {
         let (Some(sender), Some(of_plan)) = (&mut self.senders[index], plan.sender(index)) else {
             return;
         };
+        if of_plan.round + 1 != self.starts {
+            return;
+        }
         let begin_ns = match of_plan.pace {
             Pace::Timed => self.started_ns,
             Pace::AfterArrival { .. } => now_ns,

@@ -89,7 +89,7 @@ fn plan(kind: Kind, data_bytes: u16, pace: StationPace, speed: LinkSpeed) -> Vec
     let step = Step { at_ns: 20_000_000, frame: "123#0000".parse().unwrap() };
     write(&Contents {
         buses: &[BusPlan { timing, bit_error_rate: 0.0, restart_ns: None }],
-        senders: &[SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: 1 }],
+        senders: &[SenderPlan { bus: 0, round: 0, pace: Pace::Timed, first: 0, count: 1 }],
         stations: &[station],
         steps: &[step],
         ..Contents::default()

@@ -197,15 +197,70 @@ impl Guest {
 /// What a partner answers, and how.
 const PARTNER: Answer = Answer { request: 0x77, answer: 0x78 };
 /// It sends on the first bus.
-const ANSWERS: SenderPlan = SenderPlan { bus: 0, pace: Pace::Answer(PARTNER), first: 0, count: 0 };
+const ANSWERS: SenderPlan =
+    SenderPlan { bus: 0, round: 0, pace: Pace::Answer(PARTNER), first: 0, count: 0 };
 
 /// The bus timing registers for 500 and 250 kbit/s at 8 MHz.
 const BTR_500K: [u8; 2] = [0x00, 0x1C];
 const BTR_250K: [u8; 2] = [0x01, 0x1C];
 
+/// A warm-up of three frames, one at a time, and then a flood that knows nothing of it.
+#[test]
+fn each_start_begins_the_next_round() {
+    let awaits = Pace::AfterArrival { bus: 1, timeout_ns: 100_000_000 };
+    let senders = [
+        SenderPlan { bus: 0, round: 1, pace: Pace::Timed, first: 0, count: 20 },
+        SenderPlan { bus: 0, round: 0, pace: awaits, first: 20, count: 3 },
+    ];
+    let steps = [numbered(20, 0), numbered(3, 1_000_000)].concat();
+    let mut buses = [bus("500k", 0.0), bus("250k", 0.0)];
+    // Errors are those of the frames that count.
+    buses[0].bit_error_rate = 1e-3;
+    let contents =
+        Contents { buses: &buses, senders: &senders, steps: &steps, ..Contents::default() };
+    let bytes = candor_test_bed::write(&contents);
+    let plan = Plan::read(&bytes).unwrap();
+    let mut guest = Guest::new(&plan, [BTR_500K, BTR_250K], 5_000);
+    guest.run(&plan);
+    let counted = |guest: &Guest| {
+        let of = |record: &Record| match (record.bus, record.event) {
+            (0, Event::Statistics(it)) => Some((it.frames, it.error_frames > 0)),
+            _ => None,
+        };
+        guest.records.iter().filter_map(of).next_back()
+    };
+    assert_eq!((guest.passed(0).len(), counted(&guest)), (3, Some((3, false))));
+    let ends: Vec<_> = guest.passed(1).iter().map(|it| it.2).collect();
+    let begins: Vec<_> = guest.passed(0).iter().map(|it| it.1).collect();
+    assert!(
+        begins[1] == ends[0] + 1_000_000 && begins[2] == ends[1] + 2_000_000,
+        "{begins:?} {ends:?}"
+    );
+    let records = guest.records.len();
+    let again_ns = 2_000_000_000;
+    guest.advance(&plan, again_ns);
+    let Guest { bed, records: seen, .. } = &mut guest;
+    bed.start(&plan, again_ns, &mut |record| seen.push(record));
+    assert!(!guest.bed.is_done());
+    while !guest.bed.is_done() {
+        let at = guest.bed.deadline().unwrap();
+        guest.work(&plan, at);
+    }
+    let started = guest.records[records];
+    assert_eq!((started.event, started.at_ns), (Event::Started, again_ns));
+    let (frames, has_errors) = counted(&guest).unwrap();
+    assert!(frames == 20 && has_errors, "{frames}");
+    assert_eq!(guest.passed(0).len(), 23);
+    // There is no third round.
+    let Guest { bed, records: seen, .. } = &mut guest;
+    let count = seen.len();
+    bed.start(&plan, 9_000_000_000, &mut |record| seen.push(record));
+    assert!(bed.is_done() && seen.len() == count);
+}
+
 #[test]
 fn a_flood_fills_a_slower_bus() {
-    let sender = SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: 200 };
+    let sender = SenderPlan { bus: 0, round: 0, pace: Pace::Timed, first: 0, count: 200 };
     let steps = numbered(200, 0);
     let bytes = write(&["500k", "250k"], &[sender], &steps);
     let plan = Plan::read(&bytes).unwrap();
@@ -239,7 +294,7 @@ fn a_flood_fills_a_slower_bus() {
 #[test]
 fn one_at_a_time_waits_for_the_arrival() {
     let pace = Pace::AfterArrival { bus: 1, timeout_ns: 10_000_000 };
-    let sender = SenderPlan { bus: 0, pace, first: 0, count: 50 };
+    let sender = SenderPlan { bus: 0, round: 0, pace, first: 0, count: 50 };
     let bytes = write(&["500k", "500k"], &[sender], &numbered(50, 1_000));
     let plan = Plan::read(&bytes).unwrap();
     let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 7_000);
@@ -258,7 +313,7 @@ fn one_at_a_time_waits_for_the_arrival() {
 #[test]
 fn a_frame_that_does_not_arrive_is_given_up() {
     let pace = Pace::AfterArrival { bus: 1, timeout_ns: 10_000_000 };
-    let sender = SenderPlan { bus: 0, pace, first: 0, count: 3 };
+    let sender = SenderPlan { bus: 0, round: 0, pace, first: 0, count: 3 };
     let bytes = write(&["500k", "500k"], &[sender], &numbered(3, 1_000));
     let plan = Plan::read(&bytes).unwrap();
     let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 7_000);
@@ -275,7 +330,7 @@ fn a_frame_that_does_not_arrive_is_given_up() {
 
 #[test]
 fn another_bit_rate_and_an_overrun_are_recorded() {
-    let sender = SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: 20 };
+    let sender = SenderPlan { bus: 0, round: 0, pace: Pace::Timed, first: 0, count: 20 };
     let bytes = write(&["500k", "500k"], &[sender], &numbered(20, 0));
     let plan = Plan::read(&bytes).unwrap();
     let mut guest = Guest::new(&plan, [BTR_500K, BTR_250K], 7_000);
@@ -296,7 +351,7 @@ fn another_bit_rate_and_an_overrun_are_recorded() {
 #[test]
 fn bit_errors_are_those_of_the_seed() {
     const RATES: [f64; 2] = [2e-3, 1e-4];
-    let sender = SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: 2_000 };
+    let sender = SenderPlan { bus: 0, round: 0, pace: Pace::Timed, first: 0, count: 2_000 };
     let buses = RATES.map(|rate| bus("500k", rate));
     let steps = numbered(2_000, 600_000);
     for seed in 1..4 {
@@ -478,7 +533,8 @@ fn a_sender_that_goes_bus_off_starts_again_when_its_bus_says_so() {
             BusPlan { restart_ns, ..bus("500k", bit_error_rate) },
             BusPlan { restart_ns: None, ..bus("500k", 0.0) },
         ];
-        let sender = SenderPlan { bus: 0, pace: Pace::Timed, first: 0, count: COUNT.into() };
+        let sender =
+            SenderPlan { bus: 0, round: 0, pace: Pace::Timed, first: 0, count: COUNT.into() };
         let steps = numbered(COUNT, 600_000);
         let contents = Contents {
             buses: &buses,
@@ -525,7 +581,7 @@ fn a_sender_that_goes_bus_off_starts_again_when_its_bus_says_so() {
 /// Another sender has its end, whether somebody answers or not.
 #[test]
 fn nobody_waits_for_a_partner_without_requests() {
-    let sender = SenderPlan { bus: 1, pace: Pace::Timed, first: 0, count: 2 };
+    let sender = SenderPlan { bus: 1, round: 0, pace: Pace::Timed, first: 0, count: 2 };
     let bytes = write(&["500k", "500k"], &[ANSWERS, sender], &numbered(2, 1_000_000));
     let plan = Plan::read(&bytes).unwrap();
     let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 0);
@@ -572,7 +628,7 @@ fn the_tester_is_on_the_wire_when_the_simulation_says() {
             of_step.push(index);
         }
         let count = steps.len() as u32 - first;
-        senders.push(SenderPlan { bus: 0, pace: Pace::Timed, first, count });
+        senders.push(SenderPlan { bus: 0, round: 0, pace: Pace::Timed, first, count });
     }
     let bytes = write(&["500k"], &senders, &steps);
     let plan = Plan::read(&bytes).unwrap();

@@ -30,6 +30,9 @@ pub(super) fn columns(results: &[&ResultFile]) -> Columns {
     columns.extend(FIGURES.map(|(head, figure)| {
         Column::quantity(head, Shown::Duration, Quantity::Latency(metric, figure))
     }));
+    if results.iter().any(|run| cold_max(run).is_some()) {
+        columns.push(Column::range("cold max", Shown::DurationIfAny, cold_max));
+    }
     if has_load {
         columns.extend(["p50", "p99", "max"].map(|figure| {
             let quantity = Quantity::Latency(Metric::EndToEnd, figure);
@@ -49,6 +52,11 @@ pub(super) fn columns(results: &[&ResultFile]) -> Columns {
         Column::range(load_head(results, index), Shown::Number(1, " %"), of)
     }));
     Columns { has_runs, columns, legend: legend(results, has_instructions, has_load, has_runs) }
+}
+
+/// The largest latency of the warm-up.
+fn cold_max(run: &ResultFile) -> Option<f64> {
+    Quantity::of_words(&["cold_latency", "max"])?.of(run)
 }
 
 /// In `vm` the sender shares the processor with the load, so it may be late.
@@ -90,6 +98,9 @@ fn legend(
     }
     if has_instructions {
         legend += "instructions: of the gateway's process, for each frame that arrived\n";
+    }
+    if results.iter().any(|run| cold_max(run).is_some()) {
+        legend += "cold: the frames before those that count, one at a time, which need memory for the first time\n";
     }
     if has_load {
         legend += "e2e: end to end, from when a frame was due; under load the gateway latency alone misses \

@@ -18,6 +18,8 @@ pub(super) struct Said<'a> {
     /// Where the tester of a virtual machine is.
     pub(super) tester: Tester,
     pub(super) traffic: Option<Traffic>,
+    /// How many frames come before those that count.
+    pub(super) warm_up: Option<u64>,
     pub(super) wants_tester: bool,
     pub(super) tester_origin: &'a Origin,
     /// The place of a setting that may be absent: then that of its table.

@@ -26,6 +26,11 @@ impl Reader<'_> {
     /// The simulation of what a file says.
     pub(super) fn sim(&self, said: Said<'_>) -> Option<Hosted> {
         let load = said.load;
+        if said.warm_up.is_some_and(|frames| frames > 0) {
+            let hint = "remove it, or run with --testbed vm";
+            let message = "in the simulation nothing is done for the first time: `warm_up` is for real kernels";
+            self.findings.error_with_hint(said.origin_of(&["warm_up"]), message, hint);
+        }
         let gateway = said.gateway.filter(|gateway| gateway.kind != Kind::None);
         let has_gateway = gateway.is_some();
         let host = gateway.as_ref().and_then(|gateway| self.host(gateway, load));

@@ -6,16 +6,40 @@ use std::path::Path;
 
 use candor_diagnostics::Origin;
 use candor_protocol::order::{self, Controller, File};
+use candor_time::Nanos;
 
 use super::keys::{self, Kind};
 use super::said::{Hosted, Said};
-use crate::experiment::{Driver, Vm, World};
+use super::traffic;
+use crate::experiment::{Driver, Pace, Traffic, Vm, World};
 use crate::locate::locate;
 use crate::reading::machine::conditions;
 use crate::reading::reader::Reader;
 
 /// The largest file that is handed to a guest.
 const MAX_FILE_LEN: u64 = 64 << 20;
+
+/// So many frames come before those that count, unless a file says otherwise.
+const WARM_UP: u64 = 0;
+/// How long each of these is waited for where the traffic waits for none: longer than a task may have to wait behind those of real-time
+/// priority (`sched_rt_runtime_us`: 50 ms).
+const PATIENCE: Nanos = Nanos::from_millis(100);
+
+/// The frames before those that count: one at a time, as the traffic itself if it is so.
+fn warm_up(frames: u64, traffic: &Traffic, turnaround: (Nanos, Nanos)) -> order::WarmUp {
+    let ((shortest, longest), timeout) = match *traffic {
+        Traffic::Numbered { pace: Pace::OneAtATime { turnaround }, timeout, .. } => {
+            (turnaround, timeout)
+        }
+        _ => (turnaround, PATIENCE),
+    };
+    order::WarmUp {
+        frames,
+        shortest_ns: shortest.as_nanos(),
+        longest_ns: longest.max(shortest).as_nanos(),
+        timeout_ns: timeout.as_nanos(),
+    }
+}
 
 impl Reader<'_> {
     /// The virtual machine for what a file says.
@@ -48,6 +72,10 @@ impl Reader<'_> {
             return None;
         }
         let conditions = conditions(&machine, &description);
+        let traffic = said.traffic?;
+        let frames = said.warm_up.unwrap_or(WARM_UP);
+        let turnaround = traffic::turnaround_outside(said.load, said.load_size);
+        let warm_up = (frames > 0).then(|| warm_up(frames, &traffic, turnaround));
         let vm = Vm {
             machine,
             faults: self.faults.clone(),
@@ -57,10 +85,11 @@ impl Reader<'_> {
             load: said.load_size.order(said.load),
             settings,
             files,
+            warm_up,
             description,
         };
         let world = World::Vm(Box::new(vm));
-        Some(Hosted { world, traffic: said.traffic?, rules, conditions })
+        Some(Hosted { world, traffic, rules, conditions })
     }
 
     /// The gateway as the guest knows it, with the files that it needs.

@@ -218,6 +218,7 @@ fn vm(
         load: size.order(load),
         settings,
         files: Vec::new(),
+        warm_up: None,
         description,
     });
     (PingWorld::Vm { is_virtual: trips.is_virtual, partner: trips.partner, vm }, conditions)

@@ -1,5 +1,7 @@
 //! Gateways that are a loop in a thread with files of its own, as if it were a program.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use candor_linux::clock::{self, Switches, ThreadCpu, Usage};
 use candor_linux::quick::{ThreadApart, spawn_apart};
 use candor_linux::realtime::{Task, set_policy};
@@ -12,6 +14,14 @@ use super::{Tally, policy};
 use crate::failure::{Context, FAULT, Failure};
 
 const PLACE: &str = "gateway";
+
+/// How often loops were told to count from there on.
+static ANEW: AtomicU32 = AtomicU32::new(0);
+
+/// Lets loops count from here on.
+pub(super) fn count_anew() {
+    ANEW.fetch_add(1, Ordering::Release);
+}
 
 /// The loop at work.
 pub(crate) struct Running(ThreadApart);
@@ -50,25 +60,34 @@ impl Running {
     }
 }
 
-/// What a loop has used since it was ready.
+/// What a loop has used since it was ready, or was told to count anew.
 pub(super) struct Meter {
     switches: Switches,
     cpu: Instant<ThreadCpu>,
+    anew: u32,
 }
 
 impl Meter {
     /// Begins to measure.
     pub(super) fn start() -> Self {
-        Self { switches: Usage::of_thread().switches, cpu: clock::now() }
+        let anew = ANEW.load(Ordering::Acquire);
+        Self { switches: Usage::of_thread().switches, cpu: clock::now(), anew }
+    }
+
+    /// Whether it is to count anew, which it does then. Called with each frame that comes.
+    #[inline]
+    pub(super) fn counts_anew(&mut self) -> bool {
+        let is_anew = ANEW.load(Ordering::Relaxed) != self.anew;
+        if is_anew {
+            *self = Self::start();
+        }
+        is_anew
     }
 
     /// With what the loop counted itself: frames that its socket lost, and those that were refused.
     pub(super) fn finish(self, overflow: u64, refused: u64) -> Tally {
         let after = Usage::of_thread().switches;
-        let switches = Switches {
-            voluntary: after.voluntary - self.switches.voluntary,
-            involuntary: after.involuntary - self.switches.involuntary,
-        };
+        let switches = after.since(self.switches);
         let cpu = clock::now::<ThreadCpu>() - self.cpu;
         Tally { overflow, refused, cpu, switches, ..Tally::default() }
     }

@@ -113,8 +113,8 @@ impl Running {
         Failure::new(PLACE, reason, "it must run until it is stopped")
     }
 
-    /// Ends it. It must not have ended before.
-    pub(super) fn stop(mut self) -> Result<Tally, Failure> {
+    /// What it has used so far. It must not have ended before.
+    pub(super) fn tally(&mut self) -> Result<Tally, Failure> {
         self.check_alive()?;
         let mut tally = Tally::default();
         for thread in threads_of(self.child.id()).at(PLACE, "check that the program still runs")? {
@@ -125,8 +125,6 @@ impl Running {
             tally.switches.voluntary += switches.voluntary;
             tally.switches.involuntary += switches.involuntary;
         }
-        self.child.kill().at(PLACE, FAULT)?;
-        self.child.wait().at(PLACE, FAULT)?;
         tally.notes.push("losses at the sockets of a command are not counted".into());
         if !self.listens {
             tally.notes.push(format!(
@@ -136,6 +134,12 @@ impl Running {
             ));
         }
         Ok(tally)
+    }
+
+    /// Ends it.
+    pub(super) fn stop(mut self) -> Result<(), Failure> {
+        self.child.kill().at(PLACE, FAULT)?;
+        self.child.wait().at(PLACE, FAULT).map(drop)
     }
 }
 

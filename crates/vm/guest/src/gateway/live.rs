@@ -54,16 +54,22 @@ impl Running {
         Ok(Self { gateway, before: usage()? })
     }
 
+    /// Ends it, and gives what it has counted then.
     pub(super) fn stop(mut self) -> Result<Tally, Failure> {
         let after = usage()?;
         self.gateway.stop();
+        Ok(self.counted(after))
+    }
+
+    pub(super) fn tally(&self) -> Result<Tally, Failure> {
+        Ok(self.counted(usage()?))
+    }
+
+    fn counted(&self, after: Usage) -> Tally {
         let snapshot = self.gateway.snapshot();
         let mut tally = Tally {
             cpu: Nanos::from_nanos(after.cpu.as_nanos().saturating_sub(self.before.cpu.as_nanos())),
-            switches: Switches {
-                voluntary: after.switches.voluntary - self.before.switches.voluntary,
-                involuntary: after.switches.involuntary - self.before.switches.involuntary,
-            },
+            switches: after.switches.since(self.before.switches),
             ..Tally::default()
         };
         for port in &snapshot.ports {
@@ -85,7 +91,7 @@ impl Running {
                 latency.from, latency.to, latency.count, latency.p50_ns, latency.p99_ns, latency.max_ns
             ));
         }
-        Ok(tally)
+        tally
     }
 }
 

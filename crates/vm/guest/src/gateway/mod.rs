@@ -34,6 +34,26 @@ pub(crate) struct Tally {
     pub(crate) notes: Vec<String>,
 }
 
+impl Tally {
+    /// Without what it was before.
+    fn since(mut self, before: &Self) -> Self {
+        for (now, before) in self.jobs.iter_mut().zip(&before.jobs) {
+            now.handled -= before.handled;
+            now.dropped -= before.dropped;
+            now.deleted -= before.deleted;
+            for (cause, count) in &mut now.causes {
+                let before = before.causes.iter().find(|(other, _)| other == cause);
+                *count -= before.map_or(0, |(_, count)| *count);
+            }
+        }
+        self.overflow -= before.overflow;
+        self.refused -= before.refused;
+        self.cpu = Nanos::from_nanos(self.cpu.as_nanos().saturating_sub(before.cpu.as_nanos()));
+        self.switches = self.switches.since(before.switches);
+        self
+    }
+}
+
 /// A gateway at work.
 pub(crate) enum Running {
     /// There is none.
@@ -77,8 +97,8 @@ pub(crate) fn start(order: &Measurement, bed: &mut TestBed) -> Result<Running, F
 }
 
 impl Running {
-    /// Ends it.
-    pub(crate) fn stop(self, bed: &mut TestBed) -> Result<Tally, Failure> {
+    /// What it has counted and used so far; a loop apart counts from here on.
+    pub(crate) fn tally(&mut self, bed: &mut TestBed) -> Result<Tally, Failure> {
         match self {
             Self::None => Ok(Tally::default()),
             Self::Kernel(jobs) => {
@@ -88,18 +108,38 @@ impl Running {
                 Ok(Tally { jobs, refused, ..Tally::default() })
             }
             Self::Command(running) => {
-                let mut tally = running.stop()?;
+                let mut tally = running.tally()?;
                 for name in interface::OF_GATEWAY {
                     tally.refused += bed.netlink.queue(name).at("gateway", FAULT)?.drops;
                 }
                 Ok(tally)
             }
-            Self::Live(running) => running.stop(),
+            Self::Live(running) => running.tally(),
+            Self::Apart(_) => {
+                apart::count_anew();
+                Ok(Tally::default())
+            }
+        }
+    }
+
+    /// Ends it. What it has counted and used since `before`.
+    pub(crate) fn stop(mut self, before: &Tally, bed: &mut TestBed) -> Result<Tally, Failure> {
+        let tally = match self {
             Self::Apart(running) => {
                 bed.stop_gateway()?;
                 running.stop()
             }
-        }
+            Self::Live(running) => running.stop(),
+            Self::None | Self::Kernel(_) => self.tally(bed),
+            Self::Command(_) => {
+                let tally = self.tally(bed);
+                if let Self::Command(running) = self {
+                    running.stop()?;
+                }
+                tally
+            }
+        }?;
+        Ok(tally.since(before))
     }
 }
 

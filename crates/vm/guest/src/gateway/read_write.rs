@@ -31,10 +31,15 @@ fn with_ports(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Fai
     let (_unused, mut transmitter) = port(PLACE, &order.driver.port(interface::TARGET))?;
     let mut refused = 0;
     ready();
-    let meter = Meter::start();
-    let mut pass = |received: &Received| match transmitter.transmit(&received.frame, false) {
-        candor_port::Sent::Taken => {}
-        _ => refused += 1,
+    let mut meter = Meter::start();
+    let mut pass = |received: &Received| {
+        if meter.counts_anew() {
+            refused = 0;
+        }
+        match transmitter.transmit(&received.frame, false) {
+            candor_port::Sent::Taken => {}
+            _ => refused += 1,
+        }
     };
     // An error is its end: the controller was taken away.
     while receiver.receive(Until::Woken, &mut pass).is_ok() {}
@@ -53,9 +58,13 @@ fn work(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Failure> 
     }
     let mut refused = 0;
     ready();
-    let meter = Meter::start();
+    let mut meter = Meter::start();
     loop {
-        match input.receive() {
+        let received = input.receive();
+        if meter.counts_anew() {
+            refused = 0;
+        }
+        match received {
             Ok(Some(frame)) => match output.send(&frame).at(PLACE, REMEDY)? {
                 Sent::Taken => {}
                 Sent::QueueFull | Sent::WouldBlock => refused += 1,

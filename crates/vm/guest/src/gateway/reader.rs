@@ -58,10 +58,13 @@ fn read_all(
     // With room for all: none waits for memory.
     let mut delivered = Vec::with_capacity(order.traffic.count as usize);
     ready();
-    let meter = Meter::start();
+    let mut meter = Meter::start();
     loop {
         let read = quick::read(file, frame);
         let time_ns = time_stamp_counter();
+        if meter.counts_anew() {
+            delivered.clear();
+        }
         match read {
             Ok(_) => {
                 let number = frame.get(data..).and_then(<[u8]>::first_chunk);

@@ -80,6 +80,18 @@ impl Capture {
         count
     }
 
+    /// The stamps of what was captured; what comes counts from here on.
+    pub(crate) fn take(&mut self) -> Vec<Stamp> {
+        let Captured { stamps, frames, without_number, .. } = &mut self.captured;
+        if let Some((all, ends)) = frames {
+            all.clear();
+            ends.clear();
+        }
+        *without_number = 0;
+        let capacity = stamps.capacity();
+        std::mem::replace(stamps, Vec::with_capacity(capacity))
+    }
+
     /// Frames that found no room.
     pub(crate) fn overflow(&self) -> Result<u64, Failure> {
         Ok(self.ring.overflow().at("tester", FAULT)?.into())

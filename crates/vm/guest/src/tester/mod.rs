@@ -24,7 +24,7 @@ use candor_linux::realtime::{Policy, Task, set_policy};
 use candor_protocol::departures::{self, Departures};
 use candor_protocol::interface;
 use candor_protocol::order::{Gateway, Measurement, Pace};
-use candor_protocol::report::Stamp;
+use candor_protocol::report::{Stamp, Ways};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 
 use crate::failure::{Context, FAULT, Failure};
@@ -59,6 +59,8 @@ pub(crate) struct Tester {
     policy: Policy,
     departures: Departures,
     timeout: Nanos,
+    /// The whiles between the frames of the warm-up, and how long each is waited for.
+    cold: (Vec<u64>, Nanos),
 }
 
 /// The half of the tester that sends.
@@ -145,7 +147,25 @@ impl Tester {
             Pace::OneAtATime { .. } => Policy::Other,
         };
         let departures = Departures::new(traffic, order.source, order.seed).map_err(refused)?;
-        Ok(Self { sending, monitor, receiver, policy, departures, timeout })
+        let whiles = order.warm_up.map(|it| it.whiles(order.seed)).unwrap_or_default();
+        let cold_timeout = order.warm_up.map_or(0, |it| it.timeout_ns);
+        let cold = (whiles, Nanos::from_nanos(cold_timeout));
+        Ok(Self { sending, monitor, receiver, policy, departures, timeout, cold })
+    }
+
+    /// Sends the frames before those that count.
+    pub(crate) fn warm_up(&mut self) -> Result<Ways, Failure> {
+        let (whiles, timeout) = std::mem::take(&mut self.cold);
+        let policy = match self.policy {
+            Policy::Fifo(_) => Policy::Fifo(WAITING_PRIORITY),
+            other => other,
+        };
+        set_policy(Task::This, policy).at("tester", FAULT)?;
+        self.one_at_a_time(clock::now::<Realtime>() + LEAD, &whiles, timeout)?;
+        self.settle()?;
+        let (sent, due) = self.sending.take();
+        let [monitored, received] = [&mut self.monitor, &mut self.receiver].map(Capture::take);
+        Ok(Ways { sent, due, monitored, received, target: Vec::new() })
     }
 
     /// Sends everything and receives what comes of it.
@@ -155,7 +175,9 @@ impl Tester {
         let begin = clock::now::<Realtime>() + LEAD;
         let cpu = clock::now::<ThreadCpu>();
         match std::mem::replace(&mut self.departures, Departures::At(Vec::new())) {
-            Departures::AfterArrival(whiles) => self.one_at_a_time(begin, &whiles)?,
+            Departures::AfterArrival(whiles) => {
+                self.one_at_a_time(begin, &whiles, self.timeout)?;
+            }
             Departures::At(times) if times.len() as u64 <= MOST_BUFFERED => {
                 self.sending.paced(begin, &times)?;
             }
@@ -181,13 +203,18 @@ impl Tester {
         })
     }
 
-    fn one_at_a_time(&mut self, begin: Instant<Realtime>, whiles: &[u64]) -> Result<(), Failure> {
+    fn one_at_a_time(
+        &mut self,
+        begin: Instant<Realtime>,
+        whiles: &[u64],
+        timeout: Nanos,
+    ) -> Result<(), Failure> {
         let mut arrival = begin;
         for (number, &wait) in (0..).zip(whiles) {
             let due = arrival + Nanos::from_nanos(wait);
             clock::sleep_until(due).at("tester", FAULT)?;
             self.sending.send(number, due)?;
-            self.receiver.wait_for(number as u16, self.timeout)?;
+            self.receiver.wait_for(number as u16, timeout)?;
             if number % MONITOR_PERIOD == MONITOR_PERIOD - 1 {
                 self.monitor.empty();
             }
@@ -239,6 +266,16 @@ impl Tester {
 }
 
 impl Sending {
+    /// What was sent, and when it was due; what comes counts from here on.
+    fn take(&mut self) -> (Vec<Stamp>, Vec<u64>) {
+        let (sent, due) = (self.sent.capacity(), self.due.capacity());
+        (self.refused, self.latest) = (0, Nanos::ZERO);
+        (
+            std::mem::replace(&mut self.sent, Vec::with_capacity(sent)),
+            std::mem::replace(&mut self.due, Vec::with_capacity(due)),
+        )
+    }
+
     /// Sends frame `number`, which was due at `due`.
     fn send(&mut self, number: u64, due: Instant<Realtime>) -> Result<(), Failure> {
         let count = self.templates.len().max(1) as u64;

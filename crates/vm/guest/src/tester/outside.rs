@@ -26,6 +26,12 @@ impl Outside {
         Ok(Self { signal, teller: Teller::start()? })
     }
 
+    /// Lets it send the frames before those that count; returns when nothing comes any more.
+    pub(crate) fn warm_up(&mut self) -> Result<(), Failure> {
+        self.start()?;
+        self.wait()
+    }
+
     /// Lets it send everything; returns when nothing comes any more.
     pub(crate) fn run(mut self) -> Result<(), Failure> {
         host::counting_begins();

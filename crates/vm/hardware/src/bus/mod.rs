@@ -108,6 +108,11 @@ pub struct Statistics {
     pub last_ns: u64,
 }
 
+impl Statistics {
+    const NONE: Self =
+        Self { frames: 0, error_frames: 0, bus_offs: 0, busy_ns: 0, first_ns: 0, last_ns: 0 };
+}
+
 /// What is on the wire.
 #[derive(Clone, Copy, Debug)]
 struct OnWire {
@@ -180,14 +185,7 @@ impl Bus {
             begun: 0,
             faults: [None; MOST_FAULTS],
             bit_errors: None,
-            statistics: Statistics {
-                frames: 0,
-                error_frames: 0,
-                bus_offs: 0,
-                busy_ns: 0,
-                first_ns: 0,
-                last_ns: 0,
-            },
+            statistics: Statistics::NONE,
         }
     }
 
@@ -214,6 +212,11 @@ impl Bus {
     /// Bits are destroyed by this law from now on, beside single faults.
     pub const fn set_bit_errors(&mut self, bit_errors: BitErrors) {
         self.bit_errors = Some(bit_errors);
+    }
+
+    /// Counts from here on, and numbers frames for bit errors from 0.
+    pub const fn count_anew(&mut self) {
+        (self.statistics, self.begun) = (Statistics::NONE, 0);
     }
 
     /// What happened so far; of what is on the wire, nothing.
