@@ -119,7 +119,7 @@ pub fn parse(name: &str, text: &str, base: &Path, options: &Options) -> Result<C
         return Err(Error::Findings(findings));
     }
     let figures = figures::resolve(figures, &repeated);
-    let selected = select(name, repeated, options.only.as_deref())?;
+    let selected = select(name, repeated, &options.only)?;
     let (mut experiments, is_open) = read_all(selected, options, (base, &network), &findings);
     if findings.has_errors() {
         return Err(Error::Findings(findings));
@@ -188,10 +188,10 @@ fn with_options(
     network: &NetworkFile,
     findings: &Findings,
 ) -> Result<Vec<Draft>, Error> {
-    let only = options.only.as_deref();
     let mut repeated = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
-        let is_meant = only.is_none_or(|glob| seeds::is_meant(&draft, glob));
+        let only = &options.only;
+        let is_meant = only.is_empty() || only.iter().any(|glob| seeds::is_meant(&draft, glob));
         let laid = options.lay_over(&mut draft);
         network.lay_under(&mut draft.table, findings);
         let has_kernel = draft.over.get_path(&["vm", "kernel"]).is_some();
@@ -221,13 +221,11 @@ fn leave_lines_out(experiments: &mut [Experiment], is_open: &[bool]) -> Option<u
     (is_too_many && is_open.contains(&true)).then_some(frames)
 }
 
-/// The drafts that match the pattern, all of them without one; it is an error if none does.
-fn select(file: &str, drafts: Vec<Draft>, only: Option<&str>) -> Result<Vec<Draft>, Error> {
-    let Some(glob) = only else { return Ok(drafts) };
-    let (selected, others): (Vec<_>, Vec<_>) =
-        drafts.into_iter().partition(|draft| seeds::is_meant(draft, glob));
-    if selected.is_empty() {
-        let mut names: Vec<_> = others.iter().map(|draft| draft.group.as_str()).collect();
+/// The drafts that match one of the patterns, all of them without any; it is an error if none matches one of these.
+fn select(file: &str, mut drafts: Vec<Draft>, only: &[String]) -> Result<Vec<Draft>, Error> {
+    let is_idle = |glob: &&String| !drafts.iter().any(|draft| seeds::is_meant(draft, glob));
+    if let Some(glob) = only.iter().find(is_idle) {
+        let mut names: Vec<_> = drafts.iter().map(|draft| draft.group.as_str()).collect();
         names.dedup();
         let more = if names.len() > 10 { ", ..." } else { "" };
         names.truncate(10);
@@ -236,7 +234,10 @@ fn select(file: &str, drafts: Vec<Draft>, only: Option<&str>) -> Result<Vec<Draf
             names.join(", ")
         )));
     }
-    Ok(selected)
+    if !only.is_empty() {
+        drafts.retain(|draft| only.iter().any(|glob| seeds::is_meant(draft, glob)));
+    }
+    Ok(drafts)
 }
 
 /// Checks values that no experiment uses, each by itself: whether they fit to anything else is a

@@ -28,6 +28,12 @@ pub fn matches(glob: &str, name: &str) -> bool {
     glob[g..].iter().all(|&c| c == '*')
 }
 
+/// Whether `name` matches one of several patterns; without any, it is meant.
+#[must_use]
+pub fn is_meant(globs: &[String], name: &str) -> bool {
+    globs.is_empty() || globs.iter().any(|glob| matches(glob, name))
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

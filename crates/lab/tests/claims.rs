@@ -320,7 +320,11 @@ name = 'one'\ncount = 10\nbus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\ngateway
 traffic.kind = 'one-at-a-time'\n[[experiment]]\nname = 'one'\n[[experiment]]\nname = 'loaded'\nseeds = 3\n\
 [matrix]\ntraffic.id = [1, 2]\n[[claim]]\nid = 'C'\nsays = 'so'\nat_most = 1\n";
     let parse = |claim: &str, only: Option<&str>, seed| {
-        let options = Options { only: only.map(str::to_owned), seed, ..Options::default() };
+        let options = Options {
+            only: only.map(str::to_owned).into_iter().collect(),
+            seed,
+            ..Options::default()
+        };
         campaign::parse("t.toml", &format!("{plain}{claim}\n"), Path::new("."), &options)
     };
     let names: Vec<_> = parse("value = 'one-1 lost'", None, None)

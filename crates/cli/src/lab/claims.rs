@@ -34,9 +34,9 @@ pub(crate) struct Claims {
     /// Run nothing: check the claims against the results in the folder, such as those of shards
     #[arg(long, conflicts_with_all = ["set", "seed", "testbed", "mips"])]
     no_run: bool,
-    /// Select claims by id; * stands for any characters, ? for one character
+    /// Select claims by id; * stands for any characters, ? for one character; may be repeated
     #[arg(long, value_name = "GLOB")]
-    claim: Option<String>,
+    claim: Vec<String>,
     /// Print a table in Markdown
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
@@ -62,13 +62,12 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
     if campaign.claims.is_empty() {
         return Err(format!("{file} has no claims{is_of_others}; add them under [[claim]]"));
     }
-    if let Some(glob) = &arguments.claim {
-        campaign.claims.retain(|claim| glob::matches(glob, &claim.id));
-        if campaign.claims.is_empty() {
-            return Err(format!("{file}: no claim has an id that matches `{glob}`{is_of_others}"));
-        }
+    let is_idle = |glob: &&String| !campaign.claims.iter().any(|it| glob::matches(glob, &it.id));
+    if let Some(glob) = arguments.claim.iter().find(is_idle) {
+        return Err(format!("{file}: no claim has an id that matches `{glob}`{is_of_others}"));
     }
-    if arguments.selection.only.is_some() {
+    campaign.claims.retain(|claim| glob::is_meant(&arguments.claim, &claim.id));
+    if !arguments.selection.only.is_empty() {
         // Claims about experiments that were not selected have nothing to say here.
         campaign.claims.retain(|claim| claim.is_within(&campaign.experiments));
         if campaign.claims.is_empty() {

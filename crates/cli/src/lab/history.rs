@@ -22,9 +22,9 @@ pub(crate) struct History {
     /// The folders with results, and with the counts of `candor lab profile --out` if functions are to be named
     #[arg(required = true)]
     dirs: Vec<PathBuf>,
-    /// Select experiments by name; * stands for any characters, ? for one character
+    /// Select experiments by name; * stands for any characters, ? for one character; may be repeated
     #[arg(long, value_name = "GLOB")]
-    only: Option<String>,
+    only: Vec<String>,
     /// Print JSON Lines: an object of type "point" per experiment and release
     #[arg(long)]
     json: bool,
@@ -54,14 +54,13 @@ pub(super) fn history(arguments: &History) -> Answer {
             "the folders have no results of kernels; run a file with testbed = \"vm\" first".into(),
         );
     }
-    if let Some(only) = &arguments.only {
-        points.retain(|point| glob::matches(only, &point.experiment));
-        if points.is_empty() {
-            return Err(format!(
-                "no experiment matches `{only}`; names are without that of the kernel"
-            ));
-        }
+    let is_idle = |glob: &&String| !points.iter().any(|it| glob::matches(glob, &it.experiment));
+    if let Some(glob) = arguments.only.iter().find(is_idle) {
+        return Err(format!(
+            "no experiment matches `{glob}`; names are without that of the kernel"
+        ));
     }
+    points.retain(|point| glob::is_meant(&arguments.only, &point.experiment));
     match arguments.json {
         true => print(&json::lines(&points)?)?,
         false => print(&text(&points))?,

@@ -18,9 +18,9 @@ use crate::result::rows_text;
 pub(crate) struct Messages {
     /// The folder with the results
     dir: PathBuf,
-    /// Select experiments by name; * stands for any characters, ? for one character
+    /// Select experiments by name; * stands for any characters, ? for one character; may be repeated
     #[arg(long, value_name = "GLOB")]
-    only: Option<String>,
+    only: Vec<String>,
     /// Print JSON Lines: an object of type "message" per message of an experiment
     #[arg(long)]
     json: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Messages {
 
 /// A table per experiment with messages.
 pub(super) fn messages(arguments: &Messages) -> Answer {
-    let results = results_in(&arguments.dir, arguments.only.as_deref())?;
+    let results = results_in(&arguments.dir, &arguments.only)?;
     let messages = results.iter().map(|result| (result, result.sections.rows(&MESSAGES)));
     let with_messages: Vec<_> = messages.filter(|(_, messages)| !messages.is_empty()).collect();
     if with_messages.is_empty() {

@@ -18,9 +18,9 @@ use crate::file_kind::FileKind;
 pub(super) struct Selection {
     /// The file of experiments
     pub(super) file: PathBuf,
-    /// Select experiments by name; * stands for any characters, ? for one character
+    /// Select experiments by name; * stands for any characters, ? for one character; may be repeated
     #[arg(long, value_name = "GLOB")]
-    pub(super) only: Option<String>,
+    pub(super) only: Vec<String>,
     /// Set a value in every experiment, such as count=1000 or traffic.kind=flood
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -131,9 +131,9 @@ fn kernels(selection: &Selection) -> Result<Vec<KernelChoice>, String> {
 }
 
 /// The results in a folder, of experiments that are meant.
-pub(super) fn results_in(dir: &Path, only: Option<&str>) -> Result<Vec<ResultFile>, String> {
+pub(super) fn results_in(dir: &Path, only: &[String]) -> Result<Vec<ResultFile>, String> {
     let mut results = results::read(dir).map_err(|error| error.to_string())?;
-    results.retain(|it| only.is_none_or(|only| glob::matches(only, &it.experiment)));
+    results.retain(|it| glob::is_meant(only, &it.experiment));
     Ok(results)
 }
 

@@ -21,9 +21,9 @@ const HISTOGRAM_BINS: usize = 20;
 pub(crate) struct Show {
     /// The folder with the results
     dir: PathBuf,
-    /// Select experiments by name; * stands for any characters, ? for one character
+    /// Select experiments by name; * stands for any characters, ? for one character; may be repeated
     #[arg(long, value_name = "GLOB")]
-    only: Option<String>,
+    only: Vec<String>,
     /// The metric: total_latency, egress_wait, ... [default: gateway_latency, or the latency that the results have]
     #[arg(long, value_parser = parse_metric)]
     metric: Option<Metric>,
@@ -48,7 +48,7 @@ fn parse_metric(key: &str) -> Result<Metric, String> {
 
 /// Profiles over one another, or histograms one after the other.
 pub(super) fn show(arguments: &Show) -> Answer {
-    let results = results_in(&arguments.dir, arguments.only.as_deref())?;
+    let results = results_in(&arguments.dir, &arguments.only)?;
     let selected: Vec<_> = results.iter().collect();
     let metric = arguments.metric.unwrap_or_else(|| usual(&selected));
     if let Some(axis) = &arguments.over {

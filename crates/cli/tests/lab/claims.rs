@@ -200,6 +200,13 @@ fn claims_are_chosen_by_id_and_shown_with_enough_digits() {
     let (stdout, _) = scene.run(&arguments, 1);
     assert!(stdout.contains("| 0.175 | at most 0.174 | no |"), "{stdout}");
 
-    let (_, stderr) = scene.run(&["claims", "two.toml", "--claim", "x*"], 2);
-    assert!(stderr.contains("no claim has an id that matches `x*`"), "{stderr}");
+    // Several patterns: all that match one of them, and none may match nothing.
+    let both =
+        ["claims", "two.toml", "--out", "both", "--markdown", "--claim", "n*", "--claim", "oth*"];
+    let (stdout, _) = scene.run(&both, 1);
+    assert!(stdout.contains("| near |") && stdout.contains("| other |"), "{stdout}");
+    for patterns in [&["--claim", "x*"][..], &["--claim", "n*", "--claim", "x*"]] {
+        let (_, stderr) = scene.run(&[&["claims", "two.toml"][..], patterns].concat(), 2);
+        assert!(stderr.contains("no claim has an id that matches `x*`"), "{stderr}");
+    }
 }

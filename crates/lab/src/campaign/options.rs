@@ -15,8 +15,8 @@ use crate::reading::machine::KERNEL_OPTION;
 pub struct Options {
     /// `key=value`, laid over every experiment.
     pub set: Vec<String>,
-    /// Only experiments whose name matches.
-    pub only: Option<String>,
+    /// Only experiments whose name matches one of these; all if there are none.
+    pub only: Vec<String>,
     /// Use this seed instead of the file's.
     pub seed: Option<u64>,
     /// The testbed, instead of the file's.
@@ -35,7 +35,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             set: Vec::new(),
-            only: None,
+            only: Vec::new(),
             seed: None,
             testbed: None,
             kernels: Vec::new(),
@@ -108,7 +108,7 @@ impl Options {
 
     /// Whether experiments are all those of the file, as the file says them.
     pub(super) fn leave_the_file_as_it_is(&self) -> bool {
-        self.only.is_none() && self.testbed.is_none() && self.set.is_empty()
+        self.only.is_empty() && self.testbed.is_none() && self.set.is_empty()
     }
 
     /// Refuses options that none of the experiments uses.

@@ -40,8 +40,17 @@ fn lists_multiply_into_a_matrix() {
     let all = names(&text, &Options::default()).unwrap();
     assert_eq!(all[..5], ["a-flood-2", "a-flood-8", "a-half-2", "a-half-8", "b-7-flood-2"]);
     assert_eq!(all.len(), 4 + 8);
-    let only = Options { only: Some("*8-half-?".into()), ..Options::default() };
+    let only = Options { only: vec!["*8-half-?".into()], ..Options::default() };
     assert_eq!(names(&text, &only).unwrap(), ["b-8-half-2", "b-8-half-8"]);
+    // Several are all that match one of them, each once and in the order of the file; one that matches none is a mistake.
+    let several = |globs: &[&str]| {
+        let only = globs.iter().map(|&glob| glob.to_owned()).collect();
+        names(&text, &Options { only, ..Options::default() })
+    };
+    let found = several(&["b-8-half-?", "a-half-8", "b-8-half-2"]).unwrap();
+    assert_eq!(found, ["a-half-8", "b-8-half-2", "b-8-half-8"]);
+    let Err(Error::Other(reason)) = several(&["a-half-8", "c*"]) else { panic!() };
+    assert!(reason.contains("no experiment matches `c*`; there are a-flood-2"), "{reason}");
 }
 
 #[test]
@@ -71,7 +80,7 @@ fn an_axis_that_no_experiment_uses_is_refused() {
     let both = axis("testbed = ['sim', 'vm']\nvm.kernel = ['6.1', '6.12']", "");
     assert_eq!(names(&both, &Options::default()).unwrap().len(), 4);
     // What uses it is not chosen now, or another world is.
-    let sim = Options { only: Some("sim-*".into()), ..Options::default() };
+    let sim = Options { only: vec!["sim-*".into()], ..Options::default() };
     assert_eq!(names(&both, &sim).unwrap().len(), 2);
     let there = axis("vm.kernel = ['6.1', '6.12']", "testbed = 'vm'\n");
     let sim = Options { testbed: Some(Testbed::Sim), ..Options::default() };
@@ -433,7 +442,7 @@ fn values_that_no_experiment_uses_are_held_against_nothing() {
         ),
     ] {
         // What is chosen need not use every axis.
-        let only = Options { only: Some("*".into()), ..Options::default() };
+        let only = Options { only: vec!["*".into()], ..Options::default() };
         let found = names(&format!("{rest}[bus]\n{}", two.replace("bus.", "")), &only);
         assert_eq!(found.unwrap(), expected, "{rest}");
     }
@@ -441,7 +450,7 @@ fn values_that_no_experiment_uses_are_held_against_nothing() {
 
 #[test]
 fn a_file_without_experiments_says_why_whatever_is_chosen() {
-    let only = Options { only: Some("a".into()), ..Options::default() };
+    let only = Options { only: vec!["a".into()], ..Options::default() };
     let error = names("experiment = []", &only).unwrap_err().to_string();
     assert!(error.contains("`experiment` is empty"), "{error}");
 }

@@ -232,10 +232,10 @@ fn an_experiment_under_load_runs_with_several_seeds() {
     let one = Options { seed: Some(4), ..Options::default() };
     assert_eq!(names(&busy, &one), [("busy-seed-4".into(), "busy".into(), 4)]);
     for only in ["busy", "bus*"] {
-        let options = Options { only: Some(only.into()), ..Options::default() };
+        let options = Options { only: vec![only.into()], ..Options::default() };
         assert_eq!(names(&busy, &options).len(), 5, "{only}");
     }
-    let options = Options { only: Some("busy-seed-2".into()), ..Options::default() };
+    let options = Options { only: vec!["busy-seed-2".into()], ..Options::default() };
     assert_eq!(names(&busy, &options), [("busy-seed-2".into(), "busy".into(), 2)]);
 
     for (text, count) in [
