@@ -10,6 +10,7 @@ use candor_lat::text::{self, Canvas, Scale, Series};
 use candor_lat::{Metric, TapPath};
 use clap::Args;
 
+use super::overview::about_maxima;
 use super::selection::results_in;
 use crate::Answer;
 use crate::output::print;
@@ -130,5 +131,6 @@ fn ranges(
     let canvas = Canvas { time, ..Canvas::default() };
     let short = axis.rsplit('.').next().unwrap_or(axis);
     let label = format!("{} over {short}", metric.label());
-    Ok(text::ranges(&label, &blocks, canvas))
+    let maxima = about_maxima(results.iter().copied()).unwrap_or_default();
+    Ok(text::ranges(&label, &blocks, canvas) + &maxima)
 }

@@ -137,7 +137,7 @@ impl Drive {
                 let file = file.display();
                 return Err(format!(
                     "{file}: record {records} is {back} before the one before it: how far frames are apart would be \
-                     wrong; put them in order with --sort"
+                     wrong; put them in order with --sort, which `candor log convert` has, too"
                 ));
             }
             span_ns = Some((first_ns, time_ns));
