@@ -7,7 +7,7 @@ use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
 use candor_protocol::order::{
     BusFaults, BusTiming, Datagrams, EthernetLoad, Gateway, Measurement, Offer, Pace, Tester,
-    Traffic,
+    Traffic, WarmUp,
 };
 use candor_protocol::report::{OnWire, Stamp};
 use candor_protocol::{Order, Report, interface};
@@ -328,6 +328,73 @@ fn several_senders_share_the_source_bus() {
             assert!(round[0].started_ns > round[1].started_ns + 100_000, "{about}");
         }
         assert_eq!(run(&machine, &order), report, "{about}: again");
+    }
+}
+
+/// From the end of each frame on the source bus to its begin on the target bus, the longest, in ns.
+fn latest_ns(monitored: &[Stamp], begins: &[OnWire]) -> u64 {
+    let latency = monitored.iter().zip(begins).map(|(end, begin)| begin.started_ns - end.time_ns);
+    latency.max().unwrap()
+}
+
+/// A kernel parameter that nobody uses moves which of the first frames need memory, and how much. What comes behind a warm-up does not
+/// know of it, and neither it nor what a gateway counts has anything of the warm-up.
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn behind_a_warm_up_nothing_is_done_for_the_first_time() {
+    const COUNT: u64 = 200;
+    let warm_up = WarmUp {
+        frames: 64,
+        shortest_ns: 100_000,
+        longest_ns: 5_000_000,
+        timeout_ns: 1_000_000_000,
+    };
+    let qemu = Qemu::find().unwrap();
+    let cache = Cache::open(None).unwrap();
+    let live = Gateway::Live { measures: false, port: None };
+    for kernel in kernels() {
+        for parameters in ["", "unused=ccc"] {
+            let setup = Setup {
+                tester: Tester::Outside,
+                parameters: parameters.into(),
+                ..Setup::default()
+            };
+            let machine = Machine::new(&cache, &qemu, &kernel, INIT, setup).unwrap();
+            for (gateway, pace) in [
+                (Gateway::Kernel, ONE_AT_A_TIME),
+                (Gateway::Kernel, FLOOD),
+                (live.clone(), ONE_AT_A_TIME),
+                (Gateway::ReadWrite, ONE_AT_A_TIME),
+                (Gateway::Reader, ONE_AT_A_TIME),
+            ] {
+                let mut order = measurement(gateway, pace, COUNT, [500_000; 2]);
+                order.warm_up = Some(warm_up);
+                let report = run(&machine, &order);
+                let about = format!("Linux {} {parameters}, {:?}", kernel.release, order.gateway);
+                let cold = report.cold.as_ref().unwrap();
+                assert_eq!((cold.sent.len(), cold.received.len()), (64, 64), "{about}");
+                assert_eq!(report.sent.len() as u64, COUNT, "{about}");
+                let wire = report.wire.as_ref().unwrap();
+                assert_eq!(wire.buses[0].frames, COUNT, "{about}");
+                let handled: u64 = report.jobs.iter().map(|job| job.handled).sum();
+                if order.gateway.follows_rules() {
+                    assert_eq!(handled + report.totals.overflow_of_queue, COUNT, "{about}");
+                }
+                if order.gateway == Gateway::Reader {
+                    assert_eq!(report.delivered.len() as u64, COUNT, "{about}");
+                }
+                if order.gateway == Gateway::Kernel && pace == ONE_AT_A_TIME {
+                    let [warm_ns, cold_ns] = [
+                        latest_ns(&report.monitored, &wire.target),
+                        latest_ns(&cold.monitored, &cold.target),
+                    ];
+                    // PREEMPT_RT takes longer for each frame, and no longer for the first ones.
+                    let is_rt = kernel.release.contains("-rt");
+                    assert!(warm_ns < if is_rt { 30_000 } else { 15_000 }, "{about}: {warm_ns}");
+                    assert!(is_rt || cold_ns > warm_ns + 5_000, "{about}: {cold_ns} {warm_ns}");
+                }
+            }
+        }
     }
 }
 
