@@ -354,11 +354,7 @@ fn behind_a_warm_up_nothing_is_done_for_the_first_time() {
     let live = Gateway::Live { measures: false, port: None };
     for kernel in kernels() {
         for parameters in ["", "unused=ccc"] {
-            let setup = Setup {
-                tester: Tester::Outside,
-                parameters: parameters.into(),
-                ..Setup::default()
-            };
+            let setup = Setup { tester: Tester::Outside, parameters, ..Setup::default() };
             let machine = Machine::new(&cache, &qemu, &kernel, INIT, setup).unwrap();
             for (gateway, pace) in [
                 (Gateway::Kernel, ONE_AT_A_TIME),
