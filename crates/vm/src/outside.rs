@@ -277,10 +277,13 @@ pub(crate) fn add_to(
         }
         Ok(seen)
     };
-    let seen = see(&records[from..], start_ns)?;
-    let cold = match starts[..] {
-        [(from, start_ns), (to, _)] => Some(see(&records[from..to], start_ns)?),
-        _ => None,
+    // What controllers did before the first start is of the first round, such as a bit rate that the bus does not have.
+    let (seen, cold) = match starts[..] {
+        [(_, first_ns), _] => {
+            let cold = see(&records[..from], first_ns)?;
+            (see(&records[from..], start_ns)?, Some(cold))
+        }
+        _ => (see(&records, start_ns)?, None),
     };
     refuse_empty_buses(&seen.wire.buses, measurement)?;
     refuse_unanswered(seen.unanswered)?;
@@ -712,6 +715,12 @@ mod tests {
         assert_eq!(report.sent, [stamp(0, 960), stamp(1, 1_060), stamp(2, 1_160)]);
         assert_eq!(report.received, [stamp(0, 1_050), stamp(1, 1_150), stamp(2, 1_250)]);
         assert_eq!(report.wire.unwrap().buses[0].frames, 3);
+        // A controller with another bit rate says so before the tester is started.
+        let event = Event::OtherBitrate(125_000);
+        let before = [vec![record(50, TARGET, true, event)], records.clone()].concat();
+        let before: Vec<u8> = before.iter().flat_map(Record::to_bytes).collect();
+        let reason = add_to(&mut Report::default(), &measurement, &before).unwrap_err();
+        assert!(reason.to_string().contains("125000 bit/s"), "{reason}");
         // Without the second part the records are cut.
         let first = records.iter().take(7).flat_map(Record::to_bytes).collect::<Vec<_>>();
         let reason = add_to(&mut Report::default(), &measurement, &first).unwrap_err().to_string();
@@ -956,12 +965,15 @@ mod tests {
         let mut damaged = whole;
         damaged[8] = 200;
         assert!(refused(&damaged).contains("are damaged"), "{}", refused(&damaged));
-        let mut records = records();
-        records.insert(2, other(TARGET, Event::OtherBitrate(125_000)));
-        let reason = refused(&bytes(&records));
-        let expected =
-            "a controller of the guest has 125000 bit/s on the bus \"target\" of 250000 bit/s";
-        assert!(reason.starts_with(expected), "{reason}");
+        // Before the tester is started, and behind it.
+        for at in [0, 2] {
+            let mut records = records();
+            records.insert(at, other(TARGET, Event::OtherBitrate(125_000)));
+            let reason = refused(&bytes(&records));
+            let expected =
+                "a controller of the guest has 125000 bit/s on the bus \"target\" of 250000 bit/s";
+            assert!(reason.starts_with(expected), "{reason}");
+        }
     }
 
     #[test]
