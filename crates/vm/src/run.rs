@@ -148,7 +148,9 @@ fn limit_s(order: &Order) -> u64 {
             // Each may take its controller off the bus, which starts again after a while.
             let away_ns = measurement.faults.iter().filter_map(|it| it.restart_ns).max();
             let each_ns = each_ns.saturating_add(away_ns.unwrap_or(0));
-            MARGIN_S.saturating_add(traffic.count.saturating_mul(each_ns) / 1_000_000_000)
+            let warm_up_ns = measurement.warm_up.map_or(0, |it| it.longest_whole_ns());
+            let frames_ns = traffic.count.saturating_mul(each_ns).saturating_add(warm_up_ns);
+            MARGIN_S.saturating_add(frames_ns / 1_000_000_000)
         }
         Order::Conform(trials) => MARGIN_S + trials.len() as u64,
         Order::Command(_) => MARGIN_S,

@@ -331,6 +331,26 @@ fn several_senders_share_the_source_bus() {
     }
 }
 
+/// A gateway that passes nothing on: each frame of the warm-up is waited for, longer than an order may take without one.
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_warm_up_of_which_nothing_arrives_comes_to_its_end() {
+    let kernel = kernels().remove(0);
+    let machine = machine(&kernel, Tester::Outside);
+    let mut order = measurement(Gateway::Kernel, FLOOD, 50, [500_000; 2]);
+    order.rules.rules.clear();
+    order.warm_up = Some(WarmUp {
+        frames: 700,
+        shortest_ns: 100_000,
+        longest_ns: 200_000,
+        timeout_ns: 100_000_000,
+    });
+    let report = run(&machine, &order);
+    let cold = report.cold.unwrap();
+    assert_eq!((cold.sent.len(), cold.received.len()), (700, 0));
+    assert_eq!((report.sent.len(), report.received.len()), (50, 0));
+}
+
 /// From the end of each frame on the source bus to its begin on the target bus, the longest, in ns.
 fn latest_ns(monitored: &[Stamp], begins: &[OnWire]) -> u64 {
     let latency = monitored.iter().zip(begins).map(|(end, begin)| begin.started_ns - end.time_ns);

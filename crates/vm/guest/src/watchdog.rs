@@ -38,7 +38,11 @@ pub(crate) fn start(order: &Order, hello: &Message) -> std::io::Result<()> {
 /// How long an order may take.
 fn limit(order: &Order) -> Nanos {
     match order {
-        Order::Measure(measurement) => MARGIN + of_frames(measurement) + of_faults(measurement),
+        Order::Measure(measurement) => {
+            let warm_up_ns = measurement.warm_up.map_or(0, |it| it.longest_whole_ns());
+            let frames = of_frames(measurement) + of_faults(measurement);
+            MARGIN + Nanos::from_nanos(warm_up_ns) + frames
+        }
         Order::Conform(trials) => {
             let frames: usize = trials.iter().map(|trial| trial.frames.len() + 1).sum();
             MARGIN + times(EACH, frames as u64)

@@ -318,6 +318,12 @@ pub struct WarmUp {
 }
 
 impl WarmUp {
+    /// How long it takes at most, if none of its frames arrives, in nanoseconds.
+    #[must_use]
+    pub const fn longest_whole_ns(&self) -> u64 {
+        self.frames.saturating_mul(self.longest_ns.saturating_add(self.timeout_ns))
+    }
+
     /// The whiles between its frames.
     #[must_use]
     pub fn whiles(&self, seed: u64) -> Vec<u64> {

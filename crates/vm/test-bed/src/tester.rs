@@ -355,7 +355,7 @@ impl Tester {
         let (Some(sender), Some(of_plan)) = (&mut self.senders[index], plan.sender(index)) else {
             return;
         };
-        if of_plan.round + 1 != self.starts {
+        if of_plan.round.checked_add(1) != Some(self.starts) {
             return;
         }
         let begin_ns = match of_plan.pace {
