@@ -228,21 +228,28 @@ fn a_check_says_what_is_wrong() {
     // Nothing comes any more.
     let asked = ["stats", "--check", "--max-silence", "before=1s"];
     let control = gateway.control();
+    let ask = || candor(gateway.folder()).args(asked).args(&control).output().unwrap();
     let silent = loop {
-        let mut command = candor(gateway.folder());
-        let output = command.args(asked).args(&control).output().unwrap();
+        let output = ask();
         if output.status.code() != Some(0) {
             break output;
         }
     };
     assert_eq!(silent.status.code(), Some(1));
+    // How late it is asked is up to the machine.
     let told = String::from_utf8(silent.stdout).unwrap();
-    assert!(told.starts_with("bus `before`: no frame for 1"), "{told}");
-    assert!(told.ends_with("s, and at most 1s is allowed\n"), "{told}");
-    // One that is loud again is well again.
-    gateway.pass_a_frame();
-    gateway.stats(&[("speed", 2)]);
-    gateway.ask(&asked, 0);
+    let told = told.strip_prefix("bus `before`: no frame for ").expect(&told);
+    let silent_s = told.strip_suffix("s, and at most 1s is allowed\n").expect(told);
+    assert!(silent_s.parse::<f64>().unwrap() >= 1.0, "{told}");
+    // One that is loud again is well again; a slow machine asks too late now and then.
+    let mut passed = 1;
+    let is_well = (0..20).any(|_| {
+        gateway.pass_a_frame();
+        passed += 1;
+        gateway.stats(&[("speed", passed)]);
+        ask().status.code() == Some(0)
+    });
+    assert!(is_well);
     // Rules that were refused are a problem until others are taken.
     fs::write(gateway.folder().join("wrong.toml"), "[buss]\n").unwrap();
     gateway.ask(&["load", "wrong.toml"], 1);
