@@ -503,6 +503,12 @@ fn recordings_say_how_densely_messages_come() {
     );
     assert!(!shown.contains("0x200    others"), "{shown}");
     write("a.log", "(1.0) can1 100#11\n(1.1) can1 100#22\n");
+    // A node of the file may have the name of the one for what the file does not say: two senders of an identifier are a warning.
+    let own = "nodes.can0 = [\"others\"]\n[[message]]\nname = \"Own\"\nid = \"0x200\"\nnode = \"others\"\n\
+               length = 4\nperiod = \"30ms\"\n";
+    let two = gateway.replace("[[message]]", &format!("{own}[[message]]"));
+    let (shown, said, _) = bound(&format!("{bus}{two}"), &[]);
+    assert!(shown.contains("0x200    g (from a)") && said.contains("warning"), "{shown}{said}");
     let both = format!("{bus}{gateway}")
         .replace("bus.a.bitrate", "bus.a.arrivals = [\"a.log\"]\nbus.a.bitrate");
     write("two.log", "(1.0) can7 100#11\n(1.1) can8 100#22\n");

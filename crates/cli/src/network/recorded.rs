@@ -16,6 +16,7 @@ const OTHERS: &str = "others";
 /// gateway sends is a message of a further node. The flows then, and false if no checksum confirms some of what was read.
 pub(super) fn add(network: &mut Network, folder: &Path) -> Result<(Vec<Flow>, bool), String> {
     let mut is_whole = true;
+    let mut added = Vec::new();
     let copies = flows(network).unwrap_or_default();
     for bus in 0..network.buses.len() {
         let files = network.recorded.iter().filter(|it| it.bus == bus);
@@ -41,8 +42,11 @@ pub(super) fn add(network: &mut Network, folder: &Path) -> Result<(Vec<Flow>, bo
                 flow.parent.is_some() && flow.bus == bus && flow.frame.can_id() == *can_id
             });
             if *on == interface && !is_copy {
-                see(network, bus, (*can_id, seen), longest_ns)
+                let is_known = see(network, bus, (*can_id, seen), longest_ns)
                     .map_err(|it| format!("{files}: {it}"))?;
+                if !is_known {
+                    added.push((bus, *can_id));
+                }
             }
         }
     }
@@ -50,10 +54,6 @@ pub(super) fn add(network: &mut Network, folder: &Path) -> Result<(Vec<Flow>, bo
         "gateways send messages of the recordings round for ever, or make too many copies; correct their rules"
     })?;
     // Whoever is not in the file may be behind a gateway.
-    let added = flows
-        .iter()
-        .filter(|flow| flow.parent.is_none() && network.nodes[flow.node].name == OTHERS);
-    let added: Vec<_> = added.map(|flow| (flow.bus, flow.frame.can_id())).collect();
     let is_added =
         |flow: &&Flow| flow.parent.is_some() && added.contains(&(flow.bus, flow.frame.can_id()));
     if let Some(flow) = flows.iter().find(is_added) {
@@ -88,13 +88,13 @@ fn interface(drive: &Drive, name: &str) -> Result<String, String> {
     }
 }
 
-/// A message was seen on a bus.
+/// A message was seen on a bus. Whether a node of the file sends it.
 fn see(
     network: &mut Network,
     bus: usize,
     (can_id, seen): (u32, &Message),
     longest_ns: u64,
-) -> Result<(), String> {
+) -> Result<bool, String> {
     let watched = seen.watched.seen(longest_ns);
     let distances: Vec<_> = watched.distances_ns.iter().copied().map(Nanos::from_nanos).collect();
     let name = show_id(can_id);
@@ -125,7 +125,7 @@ fn see(
         if seen.min_length < known.length {
             known.min_length.get_or_insert(seen.min_length);
         }
-        return Ok(());
+        return Ok(true);
     }
     let message = Sent {
         name,
@@ -150,5 +150,5 @@ fn see(
             messages: vec![message],
         }),
     }
-    Ok(())
+    Ok(false)
 }
