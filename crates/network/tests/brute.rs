@@ -329,7 +329,7 @@ struct Counts {
     messages: u64,
     real: u64,
     bounded: u64,
-    /// They and all that is more urgent need all of the time: these have no bound.
+    /// They and all that is more urgent need all of the time: none of these has a bound.
     full: u64,
     /// The bus has no rest for longer than the analysis looks at.
     too_long: u64,
@@ -369,6 +369,7 @@ fn judge(bus: &Drawn, draw: &mut Draw, counts: &mut Counts, shown: &str) {
             counts.too_long += u64::from(is_too_long);
             continue;
         };
+        assert!(needed < whole, "all of the time is needed: {shown}");
         let cases = less_urgent.map(Some).chain([None]).map(|it| constructed(bus, of, it).0);
         let cases: Vec<_> = cases.collect();
         for case in cases.iter().chain([&played]) {
