@@ -226,7 +226,7 @@ fn results_are_kept_for_report_comparison_and_claims() {
         assert_eq!((code, printed.as_str()), (Some(2), ""), "nothing is measured in vain");
         assert!(error.contains("desk.json already exists"), "{error}");
     }
-    let text = "[[experiment]]\nname = 'desk'\nkind = 'ping'\ntestbed = 'vm'\nbus.desk.bitrate = '1M'\n\
+    let text = "[[experiment]]\nname = 'desk'\nkind = 'ping'\ntestbed = 'vm'\nseeds = 1\nbus.desk.bitrate = '1M'\n\
                 [[claim]]\nid = 'A'\nsays = 'nothing is faster than the bus'\n\
                 value = 'desk round_trip min'\nat_least = 222\n\
                 [[claim]]\nid = 'B'\nsays = 'that is the bus'\nvalue = 'desk wire_ns_min'\nat_least = 222\n";

@@ -300,7 +300,7 @@ fn every_key_of_experiment_files_is_in_their_schema() {
         "bus = { in.bitrate = '1M', out.bitrate = '1M' }\ngateway.delay = '35us'\ntraffic.kind = 'periodic'\n\
          traffic.nodes.in = ['A']\ntraffic.node.A.queue = 'priority'\n\
          traffic.message = [{ id = '0x100', period = '10ms', node = 'A' }]\n",
-        "bus = { in.bitrate = '1M', out.bitrate = '1M' }\ntraffic.kind = 'flood'\ntestbed = 'vm'\n\
+        "bus = { in.bitrate = '1M', out.bitrate = '1M' }\ntraffic.kind = 'flood'\ntestbed = 'vm'\nseeds = 1\n\
          gateway.kind = 'command'\ngateway.command = ['/bin/relay', '{in}', '{out}']\n\
          gateway.files = { from = 'case.toml', to = '/bin/relay' }\n",
     ];

@@ -262,7 +262,8 @@ fn read(
     let Draft { name, group, seed, axes, table, .. } = draft;
     let mut file = Section::new(&table, findings);
     let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
-    let common = Common::read(&mut file, &names);
+    let mut common = Common::read(&mut file, &names);
+    common.seed = seed.unwrap_or(common.seed);
     let kind = kinds::named(kinds, Some(common.kind));
     common.refuse_testbed(&file, kind.testbeds);
     let reading = Reading { file, table: &table, common: &common, base, network };
@@ -273,7 +274,7 @@ fn read(
         group,
         axes,
         config: table.to_toml_string(),
-        seed: seed.or(common.seed).unwrap_or(1),
+        seed: common.seed,
         count: common.count.unwrap_or(count),
         conditions,
         inputs,

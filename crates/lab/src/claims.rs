@@ -176,16 +176,21 @@ impl Term {
         })
     }
 
-    /// Whether another seed may give another value: in `vm`, and in simulations that draw numbers, everything under
-    /// load, and all figures but the shortest and the median; in `host`, all but sizes.
+    /// Whether another seed may give another value: in `vm`, where each seed has a boot of its own, everything but counts without
+    /// load; in simulations that draw numbers everything under load, and all figures but the shortest and the median; in `host`,
+    /// all but sizes.
     fn is_chance(&self, result: &ResultFile) -> bool {
         if result.testbed == Testbed::Host.name() {
             return self.quantity.unit() != Unit::Bytes;
         }
-        let is_exact = self.quantity.figure().is_none_or(|it| ["min", "p50"].contains(&it));
-        let has_chance = result.testbed == Testbed::Vm.name()
-            || result.testbed == Testbed::Sim.name() && result.random;
-        has_chance && (!is_exact || is_loaded(result))
+        let figure = self.quantity.figure();
+        match &*result.testbed {
+            it if it == Testbed::Vm.name() => figure.is_some() || is_loaded(result),
+            it if it == Testbed::Sim.name() && result.random => {
+                figure.is_some_and(|it| !["min", "p50"].contains(&it)) || is_loaded(result)
+            }
+            _ => false,
+        }
     }
 }
 

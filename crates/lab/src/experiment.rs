@@ -16,7 +16,7 @@ use candor_protocol::order::{self, Controller, File, Measurement, Settings};
 use candor_sim::instrument::Instrument;
 use candor_sim::model::Model;
 use candor_time::Nanos;
-use candor_vm::Identity;
+use candor_vm::{Boot, Identity};
 
 use crate::error::Error;
 use crate::traffic::Numbered;
@@ -378,6 +378,8 @@ pub struct MachineChoice {
     pub parameters: String,
     /// Where the tester is.
     pub tester: order::Tester,
+    /// Which of its boots.
+    pub boot: Boot,
 }
 
 impl fmt::Display for MachineChoice {
@@ -390,6 +392,9 @@ impl fmt::Display for MachineChoice {
             order::Tester::Inside => write!(f, ", tester inside")?,
             order::Tester::Outside => {}
             order::Tester::Master => write!(f, ", round trips")?,
+        }
+        if self.boot != Boot::FIRST {
+            write!(f, ", boot {}", self.boot)?;
         }
         Ok(())
     }

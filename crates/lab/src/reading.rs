@@ -54,8 +54,8 @@ pub struct Common<'a> {
     pub title: Option<&'a str>,
     /// Where it runs.
     pub testbed: Option<Testbed>,
-    /// The seed.
-    pub seed: Option<u64>,
+    /// The seed of this run.
+    pub seed: u64,
     /// Frames or events.
     pub count: Option<u64>,
     /// Whether a line per frame is written.
@@ -72,7 +72,7 @@ impl<'a> Common<'a> {
             kind: file.one_of("kind", &kinds).or(names.first().copied()).unwrap_or_default(),
             title: file.string("title"),
             testbed: file.one_of("testbed", &testbeds),
-            seed: file.integer("seed", 0..=i64::MAX.unsigned_abs()),
+            seed: file.integer("seed", 0..=i64::MAX.unsigned_abs()).unwrap_or(1),
             count: file.integer("count", 1..=i64::MAX.unsigned_abs()),
             per_frame: file.boolean("per_frame"),
         }

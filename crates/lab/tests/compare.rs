@@ -40,6 +40,7 @@ fn machine(kernel: &str) -> Machine {
         plugin_sha256: "44".into(),
         bus: candor_vm::BusTime::Instant,
         timed_bus_sha256: None,
+        boot: candor_vm::Boot::FIRST,
         flags: Vec::new(),
         shift: 1,
         mips: 500,

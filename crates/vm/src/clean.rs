@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use crate::boot::Boot;
 use crate::cache::{APT, COMPILERS, Cache, DRIVERS, FETCH_LOCK, HEADERS, MACHINES, REPORTS};
 use crate::digest::hex;
 use crate::error::Error;
@@ -124,8 +125,9 @@ impl Present<'_> {
     fn judge(&self, about: &Identity) -> Option<Stale> {
         let is_ours = about.guest_sha256 == self.guest_sha256
             && about.plugin_sha256 == self.plugin_sha256
-            && Speed::from_mips(about.mips)
-                .is_ok_and(|speed| about.flags.starts_with(&devices(speed, about.bus.tester())))
+            && Speed::from_mips(about.mips).is_ok_and(|speed| {
+                about.flags.starts_with(&devices(speed, about.bus.tester(), about.boot))
+            })
             && about
                 .timed_bus_sha256
                 .as_ref()
@@ -213,11 +215,19 @@ fn of_build(kind: Kind, folder: PathBuf, releases: &[String]) -> Piece {
     Piece { kind, size: size(&folder), name, folder, stale }
 }
 
+/// What a machine is called: its kernel, and which boot it is.
+fn named(about: &Identity) -> String {
+    match about.boot {
+        Boot::FIRST => about.kernel.clone(),
+        boot => format!("{}, boot {boot}", about.kernel),
+    }
+}
+
 fn of_machine(kind: Kind, folder: PathBuf, present: &Present<'_>) -> Piece {
     let about = fs::read(folder.join(ABOUT)).ok();
     let about = about.and_then(|bytes| serde_json::from_slice::<Identity>(&bytes).ok());
     let size = size(&folder);
-    let name = about.as_ref().map_or_else(|| "-".into(), |about| about.kernel.clone());
+    let name = about.as_ref().map_or_else(|| "-".into(), named);
     let stale = about.map_or(Some(Stale::Unfinished), |about| present.judge(&about));
     Piece { kind, name, folder, size, stale }
 }
@@ -292,7 +302,8 @@ mod tests {
             plugin_sha256: plugin::COUNT.sha256(),
             bus: BusTime::Instant,
             timed_bus_sha256: None,
-            flags: devices(Speed::default(), Tester::Inside),
+            boot: Boot::FIRST,
+            flags: devices(Speed::default(), Tester::Inside, Boot::FIRST),
             shift: 1,
             mips: 500,
         }
@@ -300,7 +311,7 @@ mod tests {
 
     /// With the tester outside.
     fn outside() -> Identity {
-        let flags = devices(Speed::default(), Tester::Outside);
+        let flags = devices(Speed::default(), Tester::Outside, Boot::FIRST);
         Identity { bus: BusTime::Timed, timed_bus_sha256: Some("b".into()), flags, ..identity() }
     }
 
@@ -316,7 +327,7 @@ mod tests {
         };
         let fast = Identity {
             flags: [
-                devices(Speed::from_mips(1000).unwrap(), Tester::Inside),
+                devices(Speed::from_mips(1000).unwrap(), Tester::Inside, Boot::FIRST),
                 vec!["-append".into()],
             ]
             .concat(),

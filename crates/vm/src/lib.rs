@@ -14,6 +14,7 @@
 //! starts from that saved state, so no run can depend on another, and the same order gives the same
 //! nanoseconds.
 
+mod boot;
 mod cache;
 pub mod clean;
 mod counting;
@@ -37,6 +38,7 @@ mod snapshot;
 mod speed;
 mod watch;
 
+pub use boot::Boot;
 pub use cache::{Cache, folder_name};
 pub use error::Error;
 pub use kernel::{Kernel, Spec};

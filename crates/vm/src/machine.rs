@@ -7,6 +7,7 @@ use candor_protocol::{Tester, meeting};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::boot::Boot;
 use crate::cache::Cache;
 use crate::digest::hex;
 use crate::error::Error;
@@ -47,6 +48,9 @@ pub struct Identity {
     /// Of the library with the buses and the tester, if the tester is outside of the guest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub timed_bus_sha256: Option<String>,
+    /// Which boot of the machine.
+    #[serde(default)]
+    pub boot: Boot,
     /// Every option of QEMU that says what the machine is, and the kernel's command line.
     pub flags: Vec<String>,
     /// An instruction lasts 2 to the power of this, in nanoseconds.
@@ -97,6 +101,8 @@ pub struct Setup<'a> {
     pub parameters: &'a str,
     /// Where the tester is.
     pub tester: Tester,
+    /// Which boot.
+    pub boot: Boot,
 }
 
 /// A machine with a kernel, ready to be booted.
@@ -126,7 +132,7 @@ impl Machine {
         init: &'static [u8],
         setup: Setup<'_>,
     ) -> Result<Self, Error> {
-        let Setup { speed, parameters, tester } = setup;
+        let Setup { speed, parameters, tester, boot } = setup;
         if init.is_empty() {
             let reason = "this candor has no guest program: the vm testbed needs Linux on x86-64";
             return Err(Error::Other(reason.into()));
@@ -146,7 +152,8 @@ impl Machine {
             plugin_sha256: plugin::COUNT.sha256(),
             bus: BusTime::with(tester),
             timed_bus_sha256: timed_bus.as_ref().map(|_| plugin::TIMED_BUS.sha256()),
-            flags: flags(speed, tester, parameters),
+            boot,
+            flags: flags(speed, tester, boot, parameters),
             shift: speed.shift(),
             mips: speed.mips(),
         };
@@ -232,7 +239,8 @@ mod tests {
             plugin_sha256: "p".into(),
             bus: BusTime::Instant,
             timed_bus_sha256: None,
-            flags: flags(Speed::default(), Tester::Inside, ""),
+            boot: Boot::FIRST,
+            flags: flags(Speed::default(), Tester::Inside, Boot::FIRST, ""),
             shift: 1,
             mips: 500,
         };
@@ -246,11 +254,15 @@ mod tests {
             Identity { plugin_sha256: "o".into(), ..identity.clone() },
             Identity { timed_bus_sha256: Some("b".into()), ..identity.clone() },
             Identity {
-                flags: flags(Speed::default(), Tester::Inside, "threadirqs"),
+                flags: flags(Speed::default(), Tester::Inside, Boot::FIRST, "threadirqs"),
                 ..identity.clone()
             },
             Identity {
-                flags: flags(Speed::from_mips(1000).unwrap(), Tester::Inside, ""),
+                flags: flags(Speed::from_mips(1000).unwrap(), Tester::Inside, Boot::FIRST, ""),
+                ..identity.clone()
+            },
+            Identity {
+                flags: flags(Speed::default(), Tester::Inside, Boot::of_seed(2, 2), ""),
                 ..identity.clone()
             },
         ] {

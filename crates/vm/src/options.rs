@@ -4,22 +4,24 @@ use std::path::Path;
 
 use candor_protocol::Tester;
 
+use crate::boot::Boot;
 use crate::speed::Speed;
 
 /// The character device behind the guest's second serial port, which says that a tester outside is done.
 pub(crate) const TESTER_DONE: &str = "tester-done";
 
 /// The options that say what the machine is, and the kernel's command line.
-pub(crate) fn flags(speed: Speed, tester: Tester, parameters: &str) -> Vec<String> {
-    let mut flags = devices(speed, tester);
+pub(crate) fn flags(speed: Speed, tester: Tester, boot: Boot, parameters: &str) -> Vec<String> {
+    let mut flags = devices(speed, tester, boot);
     flags.push("-append".into());
     let mut line = String::from(
         "console=ttyS0 quiet nokaslr norandmaps random.trust_cpu=off tsc=reliable no_timer_check \
          panic=-1 oops=panic softlockup_panic=1",
     );
-    if !parameters.trim().is_empty() {
+    let of_boot = boot.parameter().unwrap_or_default();
+    for more in [parameters.trim(), &of_boot].into_iter().filter(|it| !it.is_empty()) {
         line.push(' ');
-        line.push_str(parameters.trim());
+        line.push_str(more);
     }
     flags.push(line);
     flags
@@ -31,7 +33,7 @@ pub(crate) fn flags(speed: Speed, tester: Tester, parameters: &str) -> Vec<Strin
 /// The PCI slots decide which interrupt line a device has (slot modulo 4 for slots 0 to 24 of the
 /// Q35): both controllers of the gateway and the receiver have a line of their own, the sender and
 /// the monitor share one, and so do the network cards.
-pub(crate) fn devices(speed: Speed, tester: Tester) -> Vec<String> {
+pub(crate) fn devices(speed: Speed, tester: Tester, boot: Boot) -> Vec<String> {
     let controllers: &[&str] = match tester {
         Tester::Inside => &[
             // The five controllers of the test bed.
@@ -72,7 +74,7 @@ pub(crate) fn devices(speed: Speed, tester: Tester) -> Vec<String> {
         "-machine q35,usb=off,vmport=off,smm=off",
         "-accel tcg,thread=single -smp 1 -m 256",
         "-cpu qemu64,-rdrand",
-        "-rtc base=2026-01-01T00:00:00,clock=vm -seed 1",
+        &format!("-rtc base={},clock=vm -seed 1", boot.started_at()),
         "-vga none -display none -no-reboot",
         "-device pvpanic -action panic=pause",
         // A restored machine tells no switch where it is.

@@ -23,6 +23,7 @@ use candor_protocol::Tester;
 use object::{Object, ObjectSymbol};
 use sha2::{Digest, Sha256};
 
+use crate::boot::Boot;
 use crate::digest::hex;
 use crate::error::Error;
 use crate::options::devices;
@@ -142,7 +143,7 @@ struct Part {
 fn running_parts(program: &Path) -> Result<Vec<Part>, Error> {
     let mut command = Command::new(program);
     command
-        .args(devices(Speed::default(), Tester::Inside))
+        .args(devices(Speed::default(), Tester::Inside, Boot::FIRST))
         .args(["-S", "-qmp", "stdio"])
         .current_dir("/");
     let process = Process::start(&mut command, &Unwatched)?;

@@ -1,5 +1,5 @@
-//! Several seeds: an experiment under load runs several times, because which of its frames are slow
-//! is a matter of which frames meet the load.
+//! Several seeds: an experiment in `vm` runs several times, each from another boot of its machine, because what that boot
+//! happened to be moves latencies, and which frames are slow is a matter of which frames meet a timer or the load.
 
 use std::ops::RangeInclusive;
 
@@ -9,9 +9,10 @@ use super::matrix::Draft;
 use crate::experiment::Testbed;
 use crate::glob;
 use crate::reading::MOST_SEEDS;
+use crate::reading::machine::BOOTS;
 
-/// Seeds of an experiment with load in `vm`, unless the file says otherwise.
-const LOADED: u64 = 5;
+/// Seeds of an experiment in `vm`, unless the file says otherwise: one for each boot.
+const VM: u64 = BOOTS as u64;
 /// Runs of an experiment on this machine, unless the file says otherwise: no run of it is like the last.
 const HOST: u64 = 3;
 /// One draft for each seed. With `only_seed`, for that seed alone.
@@ -65,17 +66,11 @@ pub(super) fn is_meant(draft: &Draft, glob: &str) -> bool {
 
 /// What is out of range here becomes a finding when the draft is read.
 fn seeds_of(table: &Table) -> u64 {
-    let is_loaded = table
-        .get("load")
-        .and_then(Value::as_table)
-        .and_then(|load| load.get("kind"))
-        .and_then(Value::as_str)
-        .is_some_and(|kind| kind != "none");
     let is_vm = table.get("testbed").and_then(Value::as_str) == Some(Testbed::Vm.name());
     let is_host = table.get("testbed").and_then(Value::as_str) == Some(Testbed::Host.name());
     let usual = match () {
         () if is_host => HOST,
-        () if is_vm && is_loaded => LOADED,
+        () if is_vm => VM,
         () => 1,
     };
     integer(table, "seeds").filter(|seeds| (1..=MOST_SEEDS).contains(seeds)).unwrap_or(usual)

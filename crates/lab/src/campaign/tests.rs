@@ -77,12 +77,12 @@ fn an_axis_that_no_experiment_uses_is_refused() {
     let one = axis("vm.kernel = ['6.1']", "");
     assert_eq!(names(&one, &Options::default()).unwrap(), ["6.1"]);
     // One of the experiments uses it.
-    let both = axis("testbed = ['sim', 'vm']\nvm.kernel = ['6.1', '6.12']", "");
+    let both = axis("testbed = ['sim', 'vm']\nvm.kernel = ['6.1', '6.12']", "seeds = 1\n");
     assert_eq!(names(&both, &Options::default()).unwrap().len(), 4);
     // What uses it is not chosen now, or another world is.
     let sim = Options { only: vec!["sim-*".into()], ..Options::default() };
     assert_eq!(names(&both, &sim).unwrap().len(), 2);
-    let there = axis("vm.kernel = ['6.1', '6.12']", "testbed = 'vm'\n");
+    let there = axis("vm.kernel = ['6.1', '6.12']", "testbed = 'vm'\nseeds = 1\n");
     let sim = Options { testbed: Some(Testbed::Sim), ..Options::default() };
     assert_eq!(names(&there, &sim).unwrap().len(), 2);
 }
@@ -427,7 +427,7 @@ fn values_that_no_experiment_uses_are_held_against_nothing() {
     for (rest, expected) in [
         // A classical bus, another kind of traffic, no log, a bus that is not there.
         (
-            "testbed = 'vm'\ntraffic.length = 64\ntraffic.kind = 'replay'\ntraffic.bus = 'x'\n\
+            "testbed = 'vm'\nseeds = 1\ntraffic.length = 64\ntraffic.kind = 'replay'\ntraffic.bus = 'x'\n\
              gateway.delay = '1us'\n\
              [[experiment]]\nname = 'a'\ntestbed = 'sim'\n\
              traffic = { kind = 'half', length = 8, bus = 'in' }\n",
@@ -462,7 +462,7 @@ fn round_trips_are_read_and_what_cannot_be_has_its_place() {
         parse("test.toml", &format!("{head}{rest}"), Path::new("."), &Options::default())
     };
     let campaign = read("[ping]\nperiod = '0s'\nlength = 2\n[vm]\nkernel = '6.12-rt'").unwrap();
-    let [experiment] = &campaign.experiments[..] else { panic!() };
+    let experiment = &campaign.experiments[0];
     let ping = experiment.of::<Ping>().unwrap();
     assert_eq!((experiment.count, experiment.testbed()), (10_000, Testbed::Vm));
     assert_eq!((ping.length, ping.period.as_nanos(), ping.is_open_loop), (2, 0, false));
@@ -470,11 +470,11 @@ fn round_trips_are_read_and_what_cannot_be_has_its_place() {
     assert_eq!(experiment.vm().unwrap().settings.gateway_priority, 60);
     // The sources of the driver are found from any folder of the checkout.
     let campaign = read("ping.virtual = true\n[vm]\ndriver = 'candor_can'").unwrap();
-    let [experiment] = &campaign.experiments[..] else { panic!() };
+    let experiment = &campaign.experiments[0];
     assert!(experiment.conditions.contains("candor_can, handler hard, on one virtual device"));
     assert!(experiment.inputs.iter().any(|input| input.path.ends_with("candor_can/handle.c")));
     let campaign = read("ping.partner = 'outside'").unwrap();
-    let [experiment] = &campaign.experiments[..] else { panic!() };
+    let experiment = &campaign.experiments[0];
     assert!(experiment.conditions.contains("its partner outside of the guest, which answers at"));
     let vm = experiment.vm().unwrap();
     assert_eq!((vm.machine.tester, &vm.gateway), (Tester::Outside, &Gateway::None));

@@ -281,7 +281,7 @@ fn read(reading: Reading<'_>) -> Option<Examined> {
     let said = Said::read(file, table, &mut reader, testbed);
     let hosted = match testbed {
         Testbed::Sim => reader.sim(said),
-        Testbed::Vm => reader.vm(said, common.count),
+        Testbed::Vm => reader.vm(said, common),
         // Refused above.
         Testbed::Host => None,
     };

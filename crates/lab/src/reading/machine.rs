@@ -5,6 +5,7 @@
 //! kernel               = "6.12"       # "6.12-rt", "debian:VERSION", { image = "...", modules = "..." }
 //! mips                 = 500          # an instruction lasts 2 ns
 //! parameters           = "threadirqs" # for the kernel's command line
+//! boots                = 5            # the run with seed 1 starts from the first, that with seed 6 again
 //! controller           = "sja1000"    # or "ctucanfd"
 //! interrupt_priority   = 50           # of the interrupt threads of the gateway's controllers
 //! napi_thread_priority = 50           # NAPI in threads
@@ -23,7 +24,7 @@ use candor_protocol::order::{
     self, Controller, Datagrams, EthernetLoad, Handler, Settings, Tester,
 };
 use candor_time::Nanos;
-use candor_vm::{Spec, Speed};
+use candor_vm::{Boot, Spec, Speed};
 
 use super::reader::Reader;
 use crate::experiment::{Driver, KernelChoice, Load, MachineChoice};
@@ -33,6 +34,9 @@ use crate::locate::{locate, locate_above};
 const DEFAULT_KERNEL: &str = "6.12";
 /// What findings about a kernel of the command line name as their place.
 pub(crate) const KERNEL_OPTION: &str = "--kernel";
+
+/// Boots of a machine, unless the file says otherwise: as many as `lab compare` needs on each side.
+pub(crate) const BOOTS: u32 = 5;
 
 /// Where a tester can be.
 pub(crate) const TESTERS: [(&str, Tester); 2] =
@@ -96,6 +100,7 @@ pub(crate) struct Said {
     pub(crate) kernel: Option<KernelChoice>,
     pub(crate) mips: Option<u32>,
     pub(crate) parameters: Option<String>,
+    pub(crate) boots: Option<u32>,
     pub(crate) controller: Option<Controller>,
     pub(crate) driver: Driver,
     pub(crate) interrupt_priority: Option<u8>,
@@ -106,14 +111,15 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    /// The machine with a tester there; what the file does not say is as usual.
-    pub(crate) fn choice(&self, tester: Tester) -> MachineChoice {
+    /// The machine with a tester there, for a run with this seed; what the file does not say is as usual.
+    pub(crate) fn choice(&self, tester: Tester, seed: u64) -> MachineChoice {
         let usual = || KernelChoice::Named(DEFAULT_KERNEL.into());
         MachineChoice {
             kernel: self.kernel.clone().unwrap_or_else(usual),
             mips: self.mips.unwrap_or(Speed::default().mips()),
             parameters: self.parameters.clone().unwrap_or_default(),
             tester,
+            boot: Boot::of_seed(seed, self.boots.unwrap_or(BOOTS)),
         }
     }
 
@@ -152,6 +158,7 @@ impl Reader<'_> {
             kernel: section.value("kernel").and_then(|value| self.kernel(value)),
             mips: self.mips(&mut section),
             parameters: parameters.map(str::to_owned),
+            boots: section.integer("boots", 1..=Boot::MOST),
             controller: section.one_of("controller", &controllers),
             driver: self.driver(&mut section),
             interrupt_priority: section.integer("interrupt_priority", 1..=99),

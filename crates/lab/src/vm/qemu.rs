@@ -49,7 +49,8 @@ impl Supply for Emulator {
     fn machine(&self, choice: &MachineChoice) -> Result<Box<dyn Machine>, Error> {
         let speed = Speed::from_mips(choice.mips).map_err(Error::Other)?;
         let kernel = self.kernel(choice)?;
-        let setup = Setup { speed, parameters: &choice.parameters, tester: choice.tester };
+        let MachineChoice { parameters, tester, boot, .. } = choice;
+        let setup = Setup { speed, parameters, tester: *tester, boot: *boot };
         let (cache, qemu, init) = (&self.cache, &self.qemu, self.init);
         let machine = candor_vm::Machine::new(cache, qemu, &kernel, init, setup)?;
         Ok(Box::new(machine))

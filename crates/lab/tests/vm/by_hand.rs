@@ -22,6 +22,7 @@ use candor_wire::can::socketcan;
 /// Two buses, a kernel gateway.
 pub(crate) const TWO: &str = "\
 testbed = 'vm'
+seeds = 1
 count = 100
 bus.in.bitrate = '1M'
 bus.out.bitrate = '500k'
@@ -85,6 +86,7 @@ impl Machine for Fake {
             plugin_sha256: "44".into(),
             bus: candor_vm::BusTime::with(self.choice.tester),
             timed_bus_sha256: None,
+            boot: self.choice.boot,
             flags: vec!["-icount".into(), "shift=1".into()],
             shift: 1,
             mips: self.choice.mips,

@@ -24,6 +24,7 @@ fn settings_reach_the_order() {
     let lab = Lab::new(perfect);
     let text = "\
         testbed = 'vm'
+        seeds = 1
         count = 50
         seed = 7
         bus.in = { bitrate = '500k', data_bitrate = '2M' }
@@ -68,7 +69,7 @@ fn settings_reach_the_order() {
     assert_eq!(interfaces, ["can2", "can3", "vcan0", "vcan1"]);
     assert_eq!(
         *lab.log.boots.lock().unwrap(),
-        ["Linux 6.1-rt, 125 MIPS, threadirqs, tester inside"]
+        ["Linux 6.1-rt, 125 MIPS, threadirqs, tester inside, boot 2"]
     );
 }
 
@@ -236,11 +237,11 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
     for (text, parts) in [
         (
             format!("{TWO}gateway.delay = '35us'"),
-            &["t.toml:7:17: error: a gateway of constant delay", "gateway.kind"][..],
+            &["t.toml:8:17: error: a gateway of constant delay", "gateway.kind"][..],
         ),
         (
             format!("{TWO}gateway.egress = 'priority'"),
-            &["t.toml:7:18: error: the queues", "--testbed sim"],
+            &["t.toml:8:18: error: the queues", "--testbed sim"],
         ),
         (format!("{TWO}bus.third.bitrate = '1M'"), &["needs two buses", "hint: "]),
         (TWO.replace("one-at-a-time", "replay"), &["`log` is missing"]),
@@ -254,7 +255,7 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
                 "traffic.nodes.in = ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I']\n",
                 "ABCDEFGHI",
             ),
-            &["t.toml:6:16: error: there are 9 nodes, but 8 can be", "traffic.nodes"],
+            &["t.toml:7:16: error: there are 9 nodes, but 8 can be", "traffic.nodes"],
         ),
         (
             periodic("traffic.nodes = { in = ['A'], out = ['B'] }\n", "AB"),
@@ -276,7 +277,7 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
             periodic("traffic.nodes.in = ['A']\n", "A").replace("'kernel'", "'reader'"),
             &["a reader is measured with one sender", "open-loop"],
         ),
-        (TWO.replace("= 100", "= 300_000"), &["t.toml:2:9: error: `count` is more than 200000"]),
+        (TWO.replace("= 100", "= 300_000"), &["t.toml:3:9: error: `count` is more than 200000"]),
         (format!("{TWO}{chain}"), &["would pass can-gw 7 times", "kind = \"live\""]),
         (
             format!("{}gateway.generate.filters = 1", TWO.replace("'kernel'", "'user'")),
@@ -288,7 +289,7 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
             &["absent"],
         ),
         (format!("{TWO}vm.kernel = 6.12"), &["`kernel` is a number", "--kernel 6.12"]),
-        (format!("{TWO}vm.kernel = 'linux'"), &["t.toml:7:13: error: `kernel` is \"linux\""]),
+        (format!("{TWO}vm.kernel = 'linux'"), &["t.toml:8:13: error: `kernel` is \"linux\""]),
         (format!("{TWO}vm.kernel.image = 'bzImage'"), &["`modules` is missing"]),
         (format!("{TWO}vm.mips = 400"), &["400 MIPS is not possible"]),
         (format!("{TWO}vm.kernl = '6.12'"), &["unknown key `kernl`", "did you mean `kernel`?"]),
@@ -298,7 +299,7 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         ),
         (
             format!("{TWO}vm.tester = 'outside'\nbus.in.data_bitrate = '2M'"),
-            &["t.toml:7:13: error: a tester outside", "use tester = \"inside\""],
+            &["t.toml:8:13: error: a tester outside", "use tester = \"inside\""],
         ),
         (
             format!("{TWO}vm.tester = 'outside'\nvm.controller = 'ctucanfd'"),
@@ -307,7 +308,7 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         (
             format!("{TWO}load = {{ kind = 'ethernet', datagrams = 'udp' }}\nvm.tester = 'inside'"),
             &[
-                "t.toml:7:41: error: this is for a station outside",
+                "t.toml:8:41: error: this is for a station outside",
                 "remove it, or what puts the tester inside: vm.tester",
             ],
         ),
@@ -329,7 +330,7 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
                 "{TWO}vm.driver_sources = '{SOURCES}'\nvm.driver = 'candor_can'\nvm.tester = 'inside'"
             ),
             &[
-                "t.toml:8:13: error: the tester inside uses",
+                "t.toml:9:13: error: the tester inside uses",
                 "remove what puts the tester inside: vm.tester = \"inside\"",
             ],
         ),
@@ -342,7 +343,7 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         ),
         (
             format!("{TWO}vm.driver = 'candor_can'\nvm.driver_sources = 'crates'"),
-            &["t.toml:8:21: error: crates cannot be read", "driver_sources"],
+            &["t.toml:9:21: error: crates cannot be read", "driver_sources"],
         ),
         (
             format!("{TWO}vm.driver = 'candor_can'\nvm.driver_sources = '{SOURCES}'"),
@@ -351,7 +352,7 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         (
             format!("{}vm.tester = 'inside'", TWO.replace("'kernel'", "'reader'")),
             &[
-                "t.toml:5:16: error: a reader is measured against the bus",
+                "t.toml:6:16: error: a reader is measured against the bus",
                 "remove what puts the tester inside: vm.tester = \"inside\"",
             ],
         ),
@@ -368,18 +369,18 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         (format!("{TWO}gateway.priority = 100"), &["`priority` is 100"]),
         (
             format!("{}gateway.port = 'packet:can0'", TWO.replace("'kernel'", "'live'")),
-            &["t.toml:7:16: error: `port` is", "{interface}?gather=1ms"],
+            &["t.toml:8:16: error: `port` is", "{interface}?gather=1ms"],
         ),
         (
             format!("{TWO}gateway.port = 'packet:{{interface}}'"),
-            &["t.toml:7:16: error: only the live gateway", "kind = \"live\""],
+            &["t.toml:8:16: error: only the live gateway", "kind = \"live\""],
         ),
         (
             format!(
                 "{}gateway.port = '{{interface}}'\ngateway.receive_buffer = 1",
                 TWO.replace("'kernel'", "'live'")
             ),
-            &["t.toml:8:26: error: `receive_buffer`", "{interface}?buffer=4096"],
+            &["t.toml:9:26: error: `receive_buffer`", "{interface}?buffer=4096"],
         ),
         (format!("{TWO}gateway.files = [{{ from = 'a' }}]"), &["`to` is missing"]),
         (
@@ -481,18 +482,26 @@ fn the_command_line_chooses_world_and_machine() {
         };
         campaign.experiments.iter().map(kernel).collect()
     };
-    assert_eq!(kernels(&Options::default()), ["sim", "Linux a, 500 MIPS"]);
+    let boots = |machine: &str| -> Vec<String> {
+        let others = (2..=5).map(|boot| format!("{machine}, boot {boot}"));
+        std::iter::once(machine.to_owned()).chain(others).collect()
+    };
+    let with_sim = |machine: &str| [vec!["sim".into()], boots(machine)].concat();
+    assert_eq!(kernels(&Options::default()), with_sim("Linux a, 500 MIPS"));
     let named = experiment::KernelChoice::Named("6.1".into());
     let options = Options { kernels: vec![named], mips: Some(1_000), ..Options::default() };
-    assert_eq!(kernels(&options), ["sim", "Linux 6.1, 1000 MIPS"]);
+    assert_eq!(kernels(&options), with_sim("Linux 6.1, 1000 MIPS"));
     let own = experiment::KernelChoice::Files { image: "b z".into(), modules: "m".into() };
     let options = Options { kernels: vec![own], testbed: Some(Testbed::Vm), ..Options::default() };
-    assert_eq!(kernels(&options), ["Linux b z, 500 MIPS"; 2]);
+    assert_eq!(
+        kernels(&options),
+        [boots("Linux b z, 500 MIPS"), boots("Linux b z, 500 MIPS")].concat()
+    );
 }
 
 #[test]
 fn kernels_on_the_command_line_take_the_place_of_those_of_a_matrix() {
-    let machines = "testbed = 'vm'\ntraffic.kind = 'flood'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\n\
+    let machines = "testbed = 'vm'\nseeds = 1\ntraffic.kind = 'flood'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\n\
                     bus.out.bitrate = '1M'\n";
     let matrix = "[matrix]\nvm.kernel = ['6.1', '6.1-rt', '7.2']\n[[experiment]]\nname = 'a'\n";
     let claim = "[[claim]]\nid = '1'\nsays = 's'\npublished = 'p'\neach = ['6.1', '6.1-rt', '7.2']\n\
@@ -533,7 +542,7 @@ fn kernels_on_the_command_line_take_the_place_of_those_of_a_matrix() {
 
 #[test]
 fn a_claim_about_some_kernels_stays_with_those() {
-    let text = "testbed = 'vm'\ntraffic.kind = 'flood'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\n\
+    let text = "testbed = 'vm'\nseeds = 1\ntraffic.kind = 'flood'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\n\
                 bus.out.bitrate = '1M'\nname = 'a'\nmatrix.vm.kernel = ['6.1', '6.1-rt', '7.2']\n";
     let claim = |each: &str, value: &str| {
         format!(
@@ -565,7 +574,7 @@ fn a_claim_about_some_kernels_stays_with_those() {
 
 #[test]
 fn an_alternative_stays_what_it_is_called() {
-    let text = "testbed = 'vm'\ntraffic.kind = 'flood'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\n\
+    let text = "testbed = 'vm'\nseeds = 1\ntraffic.kind = 'flood'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\n\
                 bus.out.bitrate = '1M'\nname = 'a'\nvm.kernel = '6.1'\n\
                 [[alternative]]\nname = 'slow'\nvm.mips = 125\n\
                 [[alternative]]\nname = 'new'\nvm.kernel = '7.2'\n\
@@ -590,7 +599,7 @@ fn an_alternative_stays_what_it_is_called() {
 
 #[test]
 fn figures_are_about_the_experiments_of_the_file() {
-    let text = "testbed = 'vm'\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\n\
+    let text = "testbed = 'vm'\nseeds = 1\ngateway.kind = 'kernel'\nbus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\n\
                 traffic.kind = 'flood'\nvm.kernel = '6.1'\n\
                 [matrix]\n'traffic.length' = [2, 8]\n[[experiment]]\nname = 'one'\n\
                 [[alternative]]\nname = 'slow'\nvm.mips = 125\n\
@@ -622,6 +631,7 @@ fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
     std::fs::create_dir(beside("mods")).unwrap();
     let text = "
         testbed = 'vm'
+        seeds = 1
         bus.in.bitrate = '1M'
         bus.out.bitrate = '1M'
         traffic.kind = 'flood'
@@ -645,7 +655,7 @@ fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
 fn rules_that_nobody_wrote_take_the_frames_that_are_sent() {
     let gates = |rest: &str| {
         let text = format!(
-            "testbed = 'vm'\nbus.in = {{ bitrate = '1M', fd = true }}\nbus.out.bitrate = '1M'\n\
+            "testbed = 'vm'\nseeds = 1\nbus.in = {{ bitrate = '1M', fd = true }}\nbus.out.bitrate = '1M'\n\
              [traffic]\nkind = 'flood'\n{rest}"
         );
         let campaign =

@@ -175,7 +175,7 @@ fn a_reader_is_measured_from_the_interrupt_on() {
         report.wire = Some(wire);
         report
     });
-    let text = "testbed = 'vm'\ncount = 100\nbus.in.bitrate = '1M'\ntraffic.kind = 'one-at-a-time'\n\
+    let text = "testbed = 'vm'\nseeds = 1\ncount = 100\nbus.in.bitrate = '1M'\ntraffic.kind = 'one-at-a-time'\n\
                 gateway = { kind = 'reader', priority = 60 }\n";
     let (result, lines) = lab.one(text);
     let orders = lab.log.orders.lock().unwrap();
@@ -630,7 +630,7 @@ fn round_trips_are_counted_in_the_order_of_their_answers() {
         }
     });
     let (result, lines) =
-        lab.one("kind = 'ping'\ntestbed = 'vm'\ncount = 6\nbus.can.bitrate = '1M'\n");
+        lab.one("kind = 'ping'\ntestbed = 'vm'\nseeds = 1\ncount = 6\nbus.can.bitrate = '1M'\n");
     let counts = result.counts;
     assert_eq!((counts.sent, counts.received, counts.lost, counts.late), (6, 5, 1, 1));
     // 3, 4 and 0 came below 5.
@@ -643,7 +643,7 @@ fn round_trips_are_counted_in_the_order_of_their_answers() {
 /// The order of a partner outside has a master and nobody that answers, and the result says where the partner is.
 #[test]
 fn a_result_says_where_the_partner_is() {
-    let text = "kind = 'ping'\ntestbed = 'vm'\ncount = 1\nbus.can.bitrate = '1M'\n";
+    let text = "kind = 'ping'\ntestbed = 'vm'\nseeds = 1\ncount = 1\nbus.can.bitrate = '1M'\n";
     for (partner, gateway, says) in [
         ("guest", Gateway::Slave, ["master and slave inside", "master and slave on SocketCAN"]),
         (

@@ -40,7 +40,7 @@ fn an_unchanged_experiment_is_not_run_again() {
         format!("{TWO}vm.parameters = 'threadirqs'"),
         format!("{TWO}vm.netdev_budget = 64"),
         format!("{TWO}gateway.generate.modify = 'and'"),
-        format!("seeds = 1\n{TWO}load.kind = 'cpu'"),
+        format!("{TWO}load.kind = 'cpu'"),
     ] {
         assert_eq!(counted(&lab, &changed), (0, 1), "{changed}");
         assert_eq!(counted(&lab, &changed), (1, 0), "{changed}");
@@ -76,6 +76,8 @@ fn a_damaged_entry_is_run_again_and_replaced() {
 /// Twelve experiments on two machines.
 const MANY: &str = "\
 testbed = 'vm'
+seeds = 1
+vm.boots = 1
 count = 20
 bus.in.bitrate = '1M'
 bus.out.bitrate = '1M'
@@ -218,13 +220,14 @@ fn a_guest_that_dies_ends_its_own_experiment_only() {
 }
 
 #[test]
-fn an_experiment_under_load_runs_with_several_seeds() {
+fn an_experiment_in_a_guest_runs_with_a_seed_for_each_boot() {
     let names = |text: &str, options: &Options| -> Vec<(String, String, u64)> {
         let campaign = campaign::parse("t.toml", text, Path::new("."), options).unwrap();
         let named = |e: Experiment| (e.name, e.group, e.seed);
         campaign.experiments.into_iter().map(named).collect()
     };
-    let busy = format!("name = 'busy'\n{TWO}load.kind = 'cpu'\n");
+    let two = TWO.replace("seeds = 1\n", "");
+    let busy = format!("name = 'busy'\n{two}load.kind = 'cpu'\n");
     let all = names(&busy, &Options::default());
     assert_eq!(all.len(), 5);
     assert_eq!(all[4], ("busy-seed-5".into(), "busy".into(), 5));
@@ -246,24 +249,27 @@ fn an_experiment_under_load_runs_with_several_seeds() {
                 .replace("gateway.kind = 'kernel'", "gateway.delay = '1us'"),
             1,
         ),
-        (format!("name = 'calm'\n{TWO}"), 1),
-        (format!("name = 'calm'\n{TWO}seeds = 2\n"), 2),
-        (format!("name = 'calm'\nseed = 7\n{TWO}seeds = 2\n"), 2),
+        (format!("name = 'calm'\n{two}"), 5),
+        (format!("name = 'calm'\n{two}seeds = 2\n"), 2),
+        (format!("name = 'calm'\nseed = 7\n{two}seeds = 2\n"), 2),
     ] {
         assert_eq!(names(&text, &Options::default()).len(), count, "{text}");
     }
     assert_eq!(
-        names(&format!("name = 'calm'\nseed = 7\nseeds = 2\n{TWO}"), &Options::default())[1].2,
+        names(&format!("name = 'calm'\nseed = 7\nseeds = 2\n{two}"), &Options::default())[1].2,
         8
     );
-    let message = refused(&format!("seeds = 0\n{TWO}"));
+    let message = refused(&format!("seeds = 0\n{two}"));
     assert!(message.contains("`seeds` is 0, but must be 1 to 100"), "{message}");
 }
 
 #[test]
 fn runs_with_several_seeds_have_results_of_their_own() {
     let lab = Lab::new(seeded);
-    let outcome = lab.run(&format!("name = 'busy'\nseeds = 3\n{TWO}load.kind = 'ethernet'\n"));
+    let outcome = lab.run(&format!(
+        "name = 'busy'\n{}load.kind = 'ethernet'\n",
+        TWO.replace("seeds = 1", "seeds = 3")
+    ));
     let results = outcome.results();
     let seeds: Vec<_> = lab.log.orders.lock().unwrap().iter().map(|order| order.seed).collect();
     assert_eq!(seeds, [1, 2, 3]);

@@ -8,6 +8,7 @@ use candor_time::{Monotonic, Nanos};
 
 use crate::failure::{Context, FAULT, Failure};
 use crate::modules::Modules;
+use crate::shuffle::shuffle;
 use crate::system;
 
 /// Kind, place and options of each file system, and the kernel's option that makes it.
@@ -39,6 +40,7 @@ pub(crate) fn boot() -> Result<(), Failure> {
     let modules = Modules::read()?;
     let mut present = MODULES.iter().filter(|module| modules.has(module));
     present.try_for_each(|module| modules.load(module))?;
+    shuffle();
     wait_until_quiet()
 }
 

@@ -23,6 +23,7 @@ mod kernel;
 mod load;
 mod measure;
 mod modules;
+mod shuffle;
 mod system;
 mod testbed;
 mod tester;

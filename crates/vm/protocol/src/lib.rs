@@ -76,6 +76,9 @@ pub fn option_of(module: &str) -> Option<&'static str> {
 pub mod meeting {
     /// The name of the file of QEMU's fw_cfg device that holds the order.
     pub const ORDER: &str = "opt/candor/order";
+    /// The kernel parameter that says which boot of a machine this is, if it is not the first: `candor.boot=3,xxxx`. What is
+    /// behind the comma means nothing.
+    pub const BOOT: &str = "candor.boot";
     /// The port of the debug console that takes the report, byte by byte. A machine that is ready to
     /// be saved tells its time there: nanoseconds since it was switched on, eight bytes,
     /// little-endian.

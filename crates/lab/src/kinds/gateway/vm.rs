@@ -13,6 +13,7 @@ use super::said::{Hosted, Said};
 use super::traffic;
 use crate::experiment::{Driver, Pace, Traffic, Vm, World};
 use crate::locate::locate;
+use crate::reading::Common;
 use crate::reading::machine::conditions;
 use crate::reading::reader::Reader;
 
@@ -20,7 +21,7 @@ use crate::reading::reader::Reader;
 const MAX_FILE_LEN: u64 = 64 << 20;
 
 /// So many frames come before those that count, unless a file says otherwise.
-const WARM_UP: u64 = 0;
+const WARM_UP: u64 = 64;
 /// How long each of these is waited for where the traffic waits for none: longer than a task may have to wait behind those of real-time
 /// priority (`sched_rt_runtime_us`: 50 ms).
 const PATIENCE: Nanos = Nanos::from_millis(100);
@@ -43,8 +44,8 @@ fn warm_up(frames: u64, traffic: &Traffic, turnaround: (Nanos, Nanos)) -> order:
 
 impl Reader<'_> {
     /// The virtual machine for what a file says.
-    pub(super) fn vm(&mut self, said: Said<'_>, count: Option<u64>) -> Option<Hosted> {
-        let is_fine = self.vm_hosts(&said, count);
+    pub(super) fn vm(&mut self, said: Said<'_>, common: &Common<'_>) -> Option<Hosted> {
+        let is_fine = self.vm_hosts(&said, common.count);
         let gateway = said.gateway;
         let mut description = describe(gateway.as_ref());
         if said.machine.driver != Driver::Kernel {
@@ -61,7 +62,7 @@ impl Reader<'_> {
             settings.tx_queue = gateway.depth.map_or(settings.tx_queue, |depth| depth as u32);
             settings.receive_buffer = gateway.receive_buffer;
         }
-        let machine = said.machine.choice(said.tester);
+        let machine = said.machine.choice(said.tester, common.seed);
         let has_fd = self.network.buses.iter().any(|bus| bus.is_fd);
         let own = if has_fd { Controller::CtuCanFd } else { Controller::Sja1000 };
         let rules = match gateway {

@@ -191,10 +191,11 @@ fn vm(
         findings.error_with_hint(file.origin_of("vm"), message, "remove `tester` and `controller`");
     }
     // With a partner outside no other controller of the guest is on the bus.
-    let machine = said.choice(match trips.partner {
+    let tester = match trips.partner {
         Partner::Guest => Tester::Master,
         Partner::Outside => Tester::Outside,
-    });
+    };
+    let machine = said.choice(tester, common.seed);
     let settings = Settings { gateway_priority: trips.priority, ..said.settings() };
     let driver = said.driver.describe();
     let who = match (trips.partner, trips.is_virtual) {
