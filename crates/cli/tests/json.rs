@@ -427,7 +427,11 @@ fn words_are_listed_in_the_schema() {
             "agreement",
             &["yes", "no", "depends", "too_few_seeds", "missing"],
         ),
-        ("figure of candor lab compare", "figure", &["min", "p50", "instructions", "lost"]),
+        (
+            "figure of candor lab compare",
+            "figure",
+            &["min", "p50", "mean", "path", "instructions", "lost"],
+        ),
         (
             "range of candor lab compare",
             "unit",

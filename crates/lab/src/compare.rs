@@ -1,31 +1,36 @@
 //! Two runs of the same experiments compared: what became slower, by how much, and in which function.
 //!
 //! ```text
-//!  before: results, profiles --+                +--> figures   exact: min, p50, instructions, lost
+//!  before: results, profiles --+                +--> figures   exact, or by boots: min, mean, paths, instructions, lost
 //!                              |                +--> counts    frames by ending and cause, where they differ
 //!                              +-- pairing -----+--> ranges    over the seeds, no verdict
 //!  after:  results, profiles --+   by settings  +--> functions instructions per frame
 //! ```
 //!
-//! The shortest and the median latency are exact in `sim`, and of gateways without load in `vm`: they change only
-//! if the path of a frame changes. Which frames meet a timer interrupt or the load is chance, and in another QEMU other frames do, so
-//! everything else is shown as a range over seeds, and no verdict comes from it.
+//! | experiment | what has a verdict |
+//! |---|---|
+//! | in `sim` | the shortest and the median latency, exactly: a simulation is what its settings and its seed make it |
+//! | in `vm`, without load | what the boots of both sides do not explain: see `verdict.rs` and `paths.rs` |
+//! | under load, in another QEMU, of this machine | nothing: which frames meet the load is chance, so all is a range over seeds |
 
 mod allowance;
 mod counts;
 mod figures;
 mod functions;
 mod pairing;
+mod paths;
 mod read;
+mod verdict;
 
 pub use self::allowance::Allowance;
 pub use self::counts::{CountChange, counted_names};
-pub use self::figures::{Figure, Ranges, Trend, Verdict, exact_figures, seed_figures};
+pub use self::figures::{Figure, Ranges, Trend, seed_figures, verdict_figures};
 pub use self::functions::FunctionChange;
 pub use self::pairing::Changed;
 use self::pairing::{Item, pair};
 pub(crate) use self::read::read_profiles;
 pub use self::read::{keep, profiles_of};
+pub use self::verdict::{ENOUGH_BOOTS, Sample, Verdict};
 use crate::group::{Group, groups};
 use crate::result::{Machine, ProfileFile, ResultFile, is_loaded, machine};
 
@@ -57,34 +62,35 @@ pub struct Comparison {
     pub changed: Vec<Changed>,
     /// How many experiments have a partner.
     pub pairs: usize,
-    /// Exact figures.
+    /// Figures that have a verdict.
     pub figures: Vec<Figure>,
-    /// Figures that are not exact, over the seeds.
+    /// Figures that have none, over the seeds.
     pub ranges: Vec<Ranges>,
     /// What became of the frames, where it differs. Of these, only what is lost has a verdict, as a figure.
     pub counts: Vec<CountChange>,
-    /// Instructions of all functions of an experiment, then by function, largest difference first.
+    /// Instructions of all functions of an experiment, then by function, largest difference first: with enough boots only what
+    /// these do not explain.
     pub functions: Vec<FunctionChange>,
     /// Experiments before that have no partner after.
     pub only_before: Vec<String>,
     /// Experiments after that have no partner before.
     pub only_after: Vec<String>,
-    /// Exact figures that were there before and are not after.
+    /// Figures that were there before and are not after.
     pub gone: Vec<String>,
     /// What makes the sides less comparable.
     pub notes: Vec<String>,
 }
 
 impl Comparison {
-    /// Exact figures that are worse than `allowance` permits.
+    /// Figures that are worse than `allowance` permits.
     pub fn not_allowed(&self, allowance: Allowance) -> impl Iterator<Item = &Figure> {
         self.figures.iter().filter(move |figure| !figure.is_allowed(allowance))
     }
 
-    /// How many exact figures have that verdict.
+    /// How many figures have that verdict.
     #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
-        self.figures.iter().filter(|figure| figure.verdict() == verdict).count()
+        self.figures.iter().filter(|figure| figure.verdict == verdict).count()
     }
 }
 
@@ -108,25 +114,11 @@ pub fn compare(before: &Side, after: &Side) -> Comparison {
             |run: &&ResultFile| is_loaded(run) || !["sim", "vm"].contains(&run.testbed.as_str());
         let is_chance =
             old.runs.iter().chain(&new.runs).any(is_chance) || has_another_qemu(old, new);
-        match is_chance {
-            true => {
-                comparison.ranges.extend(figures::ranges(old, new));
-                comparison.counts.extend(counts::in_all(old, new));
-            }
-            false => match figures::exact(old, new) {
-                Some(figures) => {
-                    if figures.iter().all(|figure| figure.metric.is_none()) {
-                        comparison.ranges.extend(figures::latency_ranges(old, new));
-                    }
-                    comparison.figures.extend(figures);
-                    comparison.gone.extend(figures::gone(old, new));
-                    comparison.counts.extend(counts::by_seed(old, new));
-                }
-                None => comparison.notes.push(format!(
-                    "{}: the two sides ran with different seeds, so no figure is compared",
-                    new.name
-                )),
-            },
+        if is_chance {
+            comparison.ranges.extend(figures::ranges(old, new));
+            comparison.counts.extend(counts::in_all(old, new));
+        } else {
+            with_verdict(old, new, &mut comparison);
         }
         comparison.notes.extend(inputs(old, new));
     }
@@ -134,8 +126,32 @@ pub fn compare(before: &Side, after: &Side) -> Comparison {
     comparison
 }
 
+/// What of a pair has a verdict.
+fn with_verdict(old: &Group<'_>, new: &Group<'_>, comparison: &mut Comparison) {
+    let figures = match figures::is_of_guests(new) {
+        true => {
+            let lost = figures::lost(old, new);
+            Some(figures::of_boots(old, new).into_iter().chain(lost).collect())
+        }
+        false => figures::exact(old, new),
+    };
+    let Some(figures) = figures else {
+        comparison.notes.push(format!(
+            "{}: the two sides ran with different seeds, so no figure is compared",
+            new.name
+        ));
+        return;
+    };
+    if figures.iter().all(|figure| figure.metric.is_none()) {
+        comparison.ranges.extend(figures::latency_ranges(old, new));
+    }
+    comparison.figures.extend(figures);
+    comparison.gone.extend(figures::gone(old, new));
+    comparison.counts.extend(counts::by_seed(old, new));
+}
+
 /// Whether the guests ran in different QEMUs, which boot in another number of instructions: then other frames meet timers and
-/// the scheduler, so that no figure is exact.
+/// the scheduler.
 fn has_another_qemu(old: &Group<'_>, new: &Group<'_>) -> bool {
     let qemu = |group: &Group<'_>| machine(group.runs[0]).map(|machine| machine.qemu_sha256);
     qemu(old) != qemu(new)
@@ -151,18 +167,30 @@ fn items(groups: &[Group<'_>]) -> Vec<Item> {
 
 /// The same for counts of instructions.
 fn profiles(before: &Side, after: &Side, comparison: &mut Comparison) {
-    let items = |side: &Side| -> Vec<Item> {
+    let (old, new) = (grouped(&before.profiles), grouped(&after.profiles));
+    let items = |groups: &[Vec<&ProfileFile>]| -> Vec<Item> {
         let item = |p: &ProfileFile| Item::new(&p.config, Some(&p.machine), &p.candor);
-        side.profiles.iter().map(item).collect()
+        groups.iter().filter_map(|group| Some(item(group.first()?))).collect()
     };
-    let pairing = pair(&items(before), &items(after));
+    let pairing = pair(&items(&old), &items(&new));
     if comparison.changed.is_empty() {
         comparison.changed = pairing.changed;
     }
-    for (old, new) in pairing.pairs {
-        let (old, new) = (&before.profiles[old], &after.profiles[new]);
-        comparison.functions.extend(functions::changes(old, new));
+    for (old, new) in pairing.pairs.into_iter().map(|(a, b)| (&old[a], &new[b])) {
+        comparison.functions.extend(functions::changes(new[0].group(), old, new));
     }
+}
+
+/// Counts by experiment, those of all its seeds together.
+fn grouped(profiles: &[ProfileFile]) -> Vec<Vec<&ProfileFile>> {
+    let mut groups: Vec<Vec<&ProfileFile>> = Vec::new();
+    for profile in profiles {
+        match groups.iter_mut().find(|group| group[0].group() == profile.group()) {
+            Some(group) => group.push(profile),
+            None => groups.push(vec![profile]),
+        }
+    }
+    groups
 }
 
 /// What changes figures although no kernel did.

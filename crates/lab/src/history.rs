@@ -1,5 +1,5 @@
-//! A history: the same experiments on one kernel after the other, and where an exact figure changes from one release to the
-//! next.
+//! A history: the same experiments on one kernel after the other, and where a figure changes from one release to the
+//! next by more than boots and seeds explain ([`compare`](crate::compare)).
 //!
 //! Kernels are of one line if they are of the same Debian and both or neither are PREEMPT_RT: builds of two Debians have
 //! different configurations and compilers, so that between them more changes than the kernel.
@@ -11,7 +11,7 @@ use std::path::Path;
 use candor_lat::result::file_name;
 use candor_lat::{Metric, TapPath};
 
-use crate::compare::{FunctionChange, Side, Verdict, compare};
+use crate::compare::{Figure, FunctionChange, Side, Verdict, compare};
 use crate::group::{Group, Range, groups};
 use crate::quantity::Quantity;
 use crate::result::{Machine, ResultFile, machine, settings};
@@ -39,18 +39,18 @@ struct Release {
     name: String,
 }
 
-/// An exact figure that changed from one release to the next.
+/// A figure that changed from one release to the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// `min`, `p50`, `instructions` or `lost`.
+    /// One of [`verdict_figures`](crate::compare::verdict_figures); of the paths that changed, only that which most frames take.
     pub figure: &'static str,
     /// The release before.
     pub since: String,
-    /// Its value there, as the figure counts: nanoseconds, instructions per frame or frames.
+    /// Its median over the boots there, as the figure counts: nanoseconds, instructions per frame or frames.
     pub before: f64,
-    /// Its value now.
+    /// Its median now.
     pub after: f64,
-    /// The functions on the way of a frame that changed most; none without counts of `lab profile`.
+    /// The functions that changed most; none without counts of `lab profile` on enough boots.
     pub functions: Vec<FunctionChange>,
 }
 
@@ -127,15 +127,13 @@ pub fn history(all: &Side) -> History {
             let comparison = before.map(|(old, it)| (old, compare(it, side)));
             for group in groups(&side.results) {
                 let changes = comparison.iter().flat_map(|(old, comparison)| {
-                    let figures =
-                        comparison.figures.iter().filter(|it| it.experiment == group.name);
-                    let changed = figures.filter(|it| it.verdict() != Verdict::Same);
-                    changed.map(|it| Change {
+                    let functions = functions(&comparison.functions, &group);
+                    changed(&comparison.figures, &group).map(move |it| Change {
                         figure: it.figure,
                         since: old.name.clone(),
-                        before: it.before,
-                        after: it.after,
-                        functions: functions(&comparison.functions, &group),
+                        before: it.before.median,
+                        after: it.after.median,
+                        functions: functions.clone(),
                     })
                 });
                 points.push(point(line, release, &group, changes.collect()));
@@ -183,24 +181,25 @@ fn mixed(results: &[ResultFile]) -> Vec<Mixed> {
     mixed.into_values().collect()
 }
 
-/// A difference this near to a whole number is one; the rest is what the function does elsewhere.
-const NEARLY_WHOLE: f64 = 0.05;
+/// Whether boots and seeds do not explain a difference.
+fn is_change(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Slower | Verdict::Faster)
+}
 
-/// Functions on the way of a frame that changed, largest difference first.
-///
-/// What is on the way of each frame does the same for each, so it takes a whole number of instructions per frame more or
-/// fewer. Timers, the scheduler and random numbers run as often as it happens: what they do for n frames is no multiple of
-/// n, in all likelihood.
+/// The figures of an experiment that changed.
+fn changed<'a>(all: &'a [Figure], group: &Group<'_>) -> impl Iterator<Item = &'a Figure> {
+    let of_it: Vec<_> =
+        all.iter().filter(|it| it.experiment == group.name && is_change(it.verdict)).collect();
+    let share = |it: &&Figure| it.shares.map_or(0.0, |[_, after]| after.median);
+    let most = of_it.iter().map(share).fold(0.0, f64::max);
+    of_it.into_iter().filter(move |it| it.shares.is_none() || share(it) == most)
+}
+
+/// Functions that changed, largest difference first.
 fn functions(all: &[FunctionChange], group: &Group<'_>) -> Vec<FunctionChange> {
-    let of_it = all.iter().filter(|it| it.experiment == group.runs[0].experiment);
-    let is_on_the_way = |it: &&FunctionChange| {
-        let difference = it.difference();
-        // The first of all stands for all functions together, without a place.
-        !it.place.is_empty()
-            && difference.abs() >= 1.0
-            && (difference - difference.round()).abs() <= NEARLY_WHOLE
-    };
-    of_it.filter(is_on_the_way).take(MOST_FUNCTIONS).cloned().collect()
+    // The first of all stands for all functions together, without a place.
+    let of_it = all.iter().filter(|it| it.experiment == group.name && !it.place.is_empty());
+    of_it.filter(|it| is_change(it.verdict)).take(MOST_FUNCTIONS).cloned().collect()
 }
 
 fn point(line: &KernelLine, release: &Release, group: &Group<'_>, changes: Vec<Change>) -> Point {

@@ -71,6 +71,9 @@ pub struct ProfileFile {
     pub schema: String,
     /// The experiment's name.
     pub experiment: String,
+    /// Its name without the seed, if it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// The version that made it.
     pub candor: String,
     /// The machine it ran on.
@@ -87,6 +90,25 @@ pub struct ProfileFile {
 }
 
 impl ProfileFile {
+    /// The name that the counts of all seeds share.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        self.group.as_deref().unwrap_or(&self.experiment)
+    }
+
+    /// The counts of several seeds of one experiment as those of one run; `None` if there are none.
+    #[must_use]
+    pub fn together(all: &[Self]) -> Option<Self> {
+        let (first, others) = all.split_first()?;
+        let mut sum = first.clone();
+        sum.experiment = first.group().to_owned();
+        for other in others {
+            sum.frames += other.frames;
+            sum.profile.add(&other.profile);
+        }
+        Some(sum)
+    }
+
     /// So many instructions, per frame.
     #[must_use]
     pub fn per_frame(&self, instructions: u64) -> f64 {

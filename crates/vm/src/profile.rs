@@ -52,6 +52,20 @@ impl Profile {
         places.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         places
     }
+
+    /// Adds the instructions of another run.
+    pub fn add(&mut self, other: &Self) {
+        let mut functions = BTreeMap::new();
+        for function in self.functions.drain(..).chain(other.functions.iter().cloned()) {
+            *functions.entry((function.place, function.name)).or_insert(0) += function.instructions;
+        }
+        let all = functions.into_iter();
+        let function = |((place, name), instructions)| Function { name, place, instructions };
+        self.functions = all.map(function).collect();
+        // Stable, so those with equal counts stay in the order of their names.
+        self.functions.sort_by_key(|function| std::cmp::Reverse(function.instructions));
+        self.instructions += other.instructions;
+    }
 }
 
 impl Machine {

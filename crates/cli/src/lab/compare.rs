@@ -4,19 +4,20 @@
 
 mod json;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use candor_diagnostics::{counted, noun};
 use candor_lab::compare::{
-    Allowance, Comparison, CountChange, Figure, FunctionChange, Ranges, Side, Verdict,
-    compare as held,
+    Allowance, Comparison, CountChange, ENOUGH_BOOTS, Figure, FunctionChange, Ranges, Sample, Side,
+    Verdict, compare as held,
 };
 use candor_lab::group::Range;
 use candor_lab::quantity::Unit;
 use clap::Args;
 
-use super::ranges::{duration_range, signed};
+use super::ranges::{duration_range, number_range, signed};
 use crate::Answer;
 use crate::output::{Table, print};
 
@@ -80,7 +81,26 @@ pub(super) fn compare(arguments: &Compare) -> Answer {
         true => print(&json::lines(&comparison, arguments.allow)?)?,
         false => print(&text(&comparison, arguments))?,
     }
-    Ok(agrees(&comparison, arguments.allow))
+    match (agrees(&comparison, arguments.allow), without_verdict(&comparison)) {
+        (true, Some(reason)) => Err(reason),
+        (agrees, _) => Ok(agrees),
+    }
+}
+
+/// Why some figures have no verdict, which is no agreement.
+fn without_verdict(comparison: &Comparison) -> Option<String> {
+    let of_boots = comparison.figures.iter().filter(|it| it.verdict == Verdict::TooFewBoots);
+    let experiments: BTreeSet<_> = of_boots.map(|it| it.experiment.as_str()).collect();
+    let first = experiments.first()?;
+    Some(format!(
+        "{first}{}: no verdict, since a side has fewer than {ENOUGH_BOOTS} boots; run the file without --seed, and with \
+         `seeds` and `vm.boots` of at least {ENOUGH_BOOTS}, as they are unless it says otherwise",
+        if experiments.len() > 1 {
+            format!(" and {} more", experiments.len() - 1)
+        } else {
+            String::new()
+        }
+    ))
 }
 
 fn sides(arguments: &Compare) -> Result<(Side, Side), String> {
@@ -178,7 +198,7 @@ fn figures(figures: &[Figure], allow: Allowance) -> String {
     if figures.is_empty() {
         return String::new();
     }
-    let verdict = |it: &Figure| match (it.verdict(), it.is_allowed(allow)) {
+    let verdict = |it: &Figure| match (it.verdict, it.is_allowed(allow)) {
         (Verdict::Slower, true) => "slower, allowed",
         (Verdict::Slower, false) if it.unit == Unit::Frames => "more lost",
         (Verdict::Faster, _) if it.unit == Unit::Frames => "fewer lost",
@@ -191,9 +211,12 @@ fn figures(figures: &[Figure], allow: Allowance) -> String {
     let percent = |it: &Figure| it.difference_percent().filter(|percent| *percent != 0.0);
     let mut out = Table::of(figures)
         .column("experiment", |it| it.experiment.clone())
-        .column("figure", |it| it.figure.to_owned())
-        .column(">before", |it| shown(it.before, it.unit))
-        .column(">after", |it| shown(it.after, it.unit))
+        .column("figure", |it| match it.shares {
+            Some([before, _]) => format!("{}, {:.0} %", it.figure, before.median),
+            None => it.figure.to_owned(),
+        })
+        .column(">before", |it| sample(&it.before, it.unit))
+        .column(">after", |it| sample(&it.after, it.unit))
         .column(">difference", |it| match (it.difference(), it.unit) {
             (0.0, _) => "0".into(),
             (difference, Unit::Nanoseconds) => format!("{} ns", signed(difference, 0)),
@@ -204,8 +227,56 @@ fn figures(figures: &[Figure], allow: Allowance) -> String {
         .column(">", |it| percent(it).map_or(String::new(), |it| format!("{} %", signed(it, 2))))
         .column("verdict", |it| verdict(it).to_owned())
         .text();
-    if figures.iter().any(|figure| figure.figure == "max") {
-        out.push_str("max: the largest of the frames of one seed on each side, and no bound\n");
+    if figures.iter().any(|it| it.shares.is_some()) {
+        out.push_str(
+            "a..b: the smallest and the largest value over the boots; differences are those of medians\n\
+             path: the median latency of frames that take one path, and how many of the frames before do\n",
+        );
+    }
+    out + &shifts(figures)
+}
+
+/// A figure on one side: the value, or what its boots have.
+fn sample(sample: &Sample, unit: Unit) -> String {
+    let Range { least, most, .. } = sample.range;
+    let [one, other] = [least, most].map(|value| shown(value, unit));
+    match one.split_once(' ') {
+        _ if one == other => other,
+        // The unit once.
+        Some((number, _)) => format!("{number}..{other}"),
+        None => format!("{one}..{other}"),
+    }
+}
+
+/// Shares of paths that differ by less need no word.
+const LEAST_SHIFT_PERCENT: f64 = 1.0;
+
+/// Where frames take the same paths and another number of them takes the longer one.
+fn shifts(figures: &[Figure]) -> String {
+    let mut out = String::new();
+    for of_experiment in figures.chunk_by(|a, b| a.experiment == b.experiment) {
+        let paths = of_experiment.iter().filter_map(|it| Some((it, it.shares?)));
+        let paths: Vec<_> = paths.collect();
+        if paths.iter().any(|(it, _)| it.verdict != Verdict::Same) {
+            continue;
+        }
+        let change = |(_, [before, after]): &(&Figure, [Sample; 2])| after.median - before.median;
+        let largest = paths.iter().max_by(|a, b| change(a).abs().total_cmp(&change(b).abs()));
+        let Some(path) = largest.filter(|it| change(it).abs() >= LEAST_SHIFT_PERCENT) else {
+            continue;
+        };
+        let (figure, [before, after]) = path;
+        let word = if change(path) > 0.0 { "more" } else { "fewer" };
+        let boots = match before.range.overlaps(&after.range) {
+            true => "as between boots of one side",
+            false => "which boots of one side do not",
+        };
+        out.push_str(&format!(
+            "{}: the same paths; {:.1} % {word} frames take that of {}, {boots}\n",
+            figure.experiment,
+            change(path).abs(),
+            shown(figure.after.median, figure.unit),
+        ));
     }
     out
 }
@@ -262,8 +333,10 @@ fn functions(functions: &[FunctionChange], top: usize) -> String {
                 .column("instructions per frame", |it| it.experiment.clone())
                 .column("function", |it| it.function.clone())
                 .column("place", |it| it.place.clone())
-                .column(">before", |it| format!("{:.1}", it.before))
-                .column(">after", |it| format!("{:.1}", it.after))
+                .column(">before", |it| {
+                    number_range(it.before.range.least, it.before.range.most, 1)
+                })
+                .column(">after", |it| number_range(it.after.range.least, it.after.range.most, 1))
                 .column(">", |it| signed(it.difference(), 1))
                 .text(),
         );
@@ -283,14 +356,16 @@ fn unpaired(side: &str, names: &[String]) -> String {
 }
 
 fn summary(comparison: &Comparison, allow: Allowance) -> String {
-    let [slower, faster, same] =
-        [Verdict::Slower, Verdict::Faster, Verdict::Same].map(|verdict| comparison.count(verdict));
+    let [same, faster, slower, unknown] = Verdict::ALL.map(|verdict| comparison.count(verdict));
     let too_slow = comparison.not_allowed(allow).count();
     let mut out = format!(
-        "{} compared: {slower} exact {} slower, {faster} faster, {same} the same",
+        "{} compared: {slower} {} slower, {faster} faster, {same} the same",
         counted(comparison.pairs, "experiment"),
         noun(slower, "figure")
     );
+    if unknown > 0 {
+        out.push_str(&format!(", {unknown} without a verdict"));
+    }
     if too_slow < slower {
         out.push_str(&format!("; {too_slow} of them by more than {allow}"));
     }

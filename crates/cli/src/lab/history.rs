@@ -67,7 +67,7 @@ pub(super) fn history(arguments: &History) -> Answer {
     }
     let changed = points.iter().filter(|point| !point.changes.is_empty()).count();
     say!(
-        "{} on {} of a kernel, {} with an exact figure other than on the release before",
+        "{} on {} of a kernel, {} with a figure that boots do not explain other than on the release before",
         counted(distinct(points.iter().map(|it| &it.experiment)), "experiment"),
         counted(distinct(points.iter().map(|it| (&it.line, &it.release))), "release"),
         thousands(changed as u64)
@@ -99,10 +99,10 @@ fn text(points: &[Point]) -> String {
         .text()
 }
 
-/// Such as `min +600 ns, p50 +612 ns: cgw_csum_xor_rel +89`. Functions are those of the experiment, so of all its figures.
+/// Such as `min +600 ns, path +612 ns: cgw_csum_xor_rel +89`. Functions are those of the experiment, so of all its figures.
 fn changes(changes: &[Change]) -> String {
     let figure = |change: &Change| {
-        let unit = if ["min", "p50"].contains(&change.figure) { " ns" } else { "" };
+        let unit = if ["instructions", "lost"].contains(&change.figure) { "" } else { " ns" };
         format!("{} {}{unit}", change.figure, signed(change.after - change.before, 0))
     };
     let figures = changes.iter().map(figure).collect::<Vec<_>>().join(", ");

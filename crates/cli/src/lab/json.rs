@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use candor_lab::Experiment;
 use candor_lab::claims::Agreement;
 use candor_lab::compare::{
-    self, Allowance, Changed, Comparison, CountChange, Figure, FunctionChange, Ranges, Trend,
-    Verdict,
+    self, Allowance, Changed, Comparison, CountChange, Figure, FunctionChange, Ranges, Sample,
+    Trend, Verdict,
 };
 use candor_lab::coverage::{Coverage, GATEWAYS, LOADS, PUBLISHED, TRAFFICS};
 use candor_lab::experiment::Testbed;
@@ -114,21 +114,21 @@ objects! {
         instructions;
         /// Frames lost over all seeds
         lost;
-        /// Exact figures that are other than on the release before
+        /// Figures that are other than on the release before by more than boots explain
         changes;
     }
 
-    /// An exact figure that changed from one release to the next.
+    /// A figure that changed from one release to the next.
     Change as it {
-        /// Which figure
-        figure [compare::exact_figures().into_iter()];
+        /// Which figure; of the paths that changed, only that which most frames take
+        figure [compare::verdict_figures().into_iter()];
         /// The release before
         since;
-        /// Its value there: ns, instructions per frame, or frames
+        /// Its median there, over the boots: ns, instructions per frame, or frames
         before;
-        /// Its value on this release
+        /// Its median on this release
         after;
-        /// The functions on the way of a frame that changed most; empty without counts of lab profile
+        /// The functions that changed most; empty without counts of lab profile on five boots
         functions;
     }
 
@@ -142,37 +142,54 @@ objects! {
         after;
     }
 
-    /// An exact figure before and after the change.
+    /// A figure that has a verdict, before and after the change.
     "figure" of "lab compare" for (&Figure, Allowance) as (it, allow) {
         /// The experiment, as it is called after the change
-        experiment = it.experiment;
+        experiment = &it.experiment;
         /// The metric of a latency; null for other figures
         metric [Metric::ALL.into_iter().map(Metric::key)] = it.metric.map(Metric::key);
-        /// Which figure
-        figure [compare::exact_figures().into_iter()] = it.figure;
+        /// Which figure; path is the median latency of the frames that take one path
+        figure [compare::verdict_figures().into_iter()] = it.figure;
         /// What it counts
         unit = it.unit;
-        /// The seed; of several, the one with the largest increase
+        /// The seed of an exact figure, of several the one with the largest increase; null if the values are of all boots
         seed = it.seed;
         /// The figure before the change
         before = it.before;
         /// The figure after the change
         after = it.after;
-        /// After without before
+        /// The part of the frames that take the path before the change, the median over the boots in percent; null for other
+        /// figures
+        before_share_percent = it.shares.map(|[before, _]| before.median);
+        /// The same after the change
+        after_share_percent = it.shares.map(|[_, after]| after.median);
+        /// The median after without that before
         difference = it.difference();
         /// The difference in percent of before; null if before is 0
         difference_percent = it.difference_percent();
         /// The difference in instructions; null if they are not counted, as in sim
         difference_instructions = it.difference_instructions();
-        /// Differences up to this are taken for none
-        resolution = it.resolution();
+        /// What is between the values of both sides is none up to this
+        resolution = it.resolution;
         /// What became of it
-        verdict = it.verdict();
+        verdict = it.verdict;
         /// Whether it is not worse than --allow permits
         is_allowed = it.is_allowed(*allow);
     }
 
-    /// A figure that is not exact, over its seeds before and after the change: it does not change the exit code.
+    /// The values of a figure on one side: one, or one for each boot and seed.
+    Sample as it {
+        /// The number of values
+        values = it.range.count;
+        /// The smallest value
+        least = it.range.least;
+        /// The median value
+        median;
+        /// The largest value
+        most = it.range.most;
+    }
+
+    /// A figure that has no verdict, over its seeds before and after the change: it does not change the exit code.
     "range" of "lab compare" for Ranges as it {
         /// The experiment, as it is called after the change
         experiment;
@@ -191,7 +208,7 @@ objects! {
     }
 
     /// A count of frames that differs before and after the change: it does not change the exit code, but lost frames
-    /// of an exact figure do.
+    /// of a figure do.
     "count" of "lab compare" for CountChange as it {
         /// The experiment, as it is called after the change
         experiment;
@@ -219,7 +236,8 @@ objects! {
         most;
     }
 
-    /// The instructions per frame in a function before and after the change; the largest difference first.
+    /// The instructions per frame in a function before and after the change; the largest difference first. With five boots on both
+    /// sides, only functions whose difference boots do not explain.
     "function" of "lab compare" for FunctionChange as it {
         /// The experiment, as it is called after the change
         experiment;
@@ -231,8 +249,10 @@ objects! {
         before;
         /// Instructions per frame after the change
         after;
-        /// After without before
+        /// The median after without that before
         difference = it.difference();
+        /// What became of it
+        verdict;
     }
 
     /// An experiment that only one side has.
@@ -249,21 +269,23 @@ objects! {
         text = text;
     }
 
-    /// All exact figures together; it comes last.
+    /// All figures that have a verdict; it comes last.
     "verdict" of "lab compare" for (&Comparison, Allowance) as (it, allow) {
         /// Experiments that were compared
         pairs = it.pairs;
-        /// Exact figures that are slower
+        /// Figures that are slower
         slower = it.count(Verdict::Slower);
-        /// Exact figures that are faster
+        /// Figures that are faster
         faster = it.count(Verdict::Faster);
-        /// Exact figures that are the same
+        /// Figures that are the same
         same = it.count(Verdict::Same);
-        /// Exact figures that are worse than --allow permits
+        /// Figures without a verdict, since a side has fewer than five boots
+        too_few_boots = it.count(Verdict::TooFewBoots);
+        /// Figures that are worse than --allow permits
         not_allowed = it.not_allowed(*allow).count();
         /// What --allow permits
         allow = allow.to_string();
-        /// Whether nothing is worse than --allow permits; the exit code is 0 then
+        /// Whether nothing is worse than --allow permits; the exit code is 0 then, or 2 if figures are without a verdict
         agrees = agrees(it, *allow);
     }
 
@@ -395,8 +417,12 @@ word! {
 }
 
 word! {
-    Verdict as it: it.word();
-    [Self::Same, Self::Faster, Self::Slower];
+    Verdict as it: key(it.word());
+    Self::ALL;
+    "same": "boots and seeds explain the difference, or there is none",
+    "faster": "less by more than that",
+    "slower": "more by more than that",
+    "too_few_boots": "a side has fewer than five, so nothing can be said"
 }
 
 /// The unit of a claim, which has times in microseconds.

@@ -2,14 +2,14 @@
 //!
 //! `candor help json lab profile` describes what `--json` prints.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use candor_diagnostics::noun;
-use candor_lab::compare;
 use candor_lab::experiment::Testbed;
 use candor_lab::result::ProfileFile;
 use candor_lab::runner::Watch;
-use candor_lab::vm::Emulator;
+use candor_lab::vm::{Emulator, Machines};
+use candor_lab::{Experiment, compare};
 use candor_linux::clock;
 use candor_output::say;
 use candor_time::{Instant, Monotonic};
@@ -72,24 +72,18 @@ pub(super) fn profile(arguments: &Profile) -> Answer {
     catch_interrupt();
     let machines =
         Emulator::machines(candor_init::INIT, false).map_err(|error| error.to_string())?;
-    for (index, experiment) in campaign.experiments.iter().enumerate() {
-        let total = campaign.experiments.len();
-        say!("[{}/{total}] {}", index + 1, experiment.name);
-        let watch = UntilInterrupted {
-            experiment: &experiment.name,
-            since: clock::now(),
-            pulse: Pulse::new(),
-        };
-        let breakdown = machines
-            .profile(experiment, &watch)
-            .map_err(|error| format!("{}: {error}", experiment.name))?;
-        if let Some(out) = &arguments.out {
-            let kept = compare::keep(out, &breakdown);
-            say!("counts: {}", kept.map_err(|error| error.to_string())?.display());
-        }
+    let total = campaign.experiments.len();
+    let all: Vec<_> = (1..).zip(&campaign.experiments).collect();
+    for of_group in all.chunk_by(|(_, a), (_, b)| a.group == b.group) {
+        let counts = of_group.iter().map(|(number, experiment)| {
+            say!("[{number}/{total}] {}", experiment.name);
+            count(&machines, experiment, arguments.out.as_deref())
+        });
+        let counts: Vec<ProfileFile> = counts.collect::<Result<_, _>>()?;
+        let Some(together) = ProfileFile::together(&counts) else { continue };
         let shown = match arguments.json {
-            true => lines(&breakdown, arguments.top)?,
-            false => text(&breakdown, arguments.top),
+            true => lines(&together, arguments.top)?,
+            false => text(&together, arguments.top),
         };
         // With --out, the counts are wanted even if nobody reads.
         if !print_more(&shown)? && arguments.out.is_none() {
@@ -97,6 +91,23 @@ pub(super) fn profile(arguments: &Profile) -> Answer {
         }
     }
     Ok(true)
+}
+
+/// Counts the instructions of one experiment, and keeps them if that is wanted.
+fn count(
+    machines: &Machines,
+    experiment: &Experiment,
+    out: Option<&Path>,
+) -> Result<ProfileFile, String> {
+    let watch =
+        UntilInterrupted { experiment: &experiment.name, since: clock::now(), pulse: Pulse::new() };
+    let counted = machines.profile(experiment, &watch);
+    let counted = counted.map_err(|error| format!("{}: {error}", experiment.name))?;
+    if let Some(out) = out {
+        let kept = compare::keep(out, &counted);
+        say!("counts: {}", kept.map_err(|error| error.to_string())?.display());
+    }
+    Ok(counted)
 }
 
 /// How many functions to list.

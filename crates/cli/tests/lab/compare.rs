@@ -29,7 +29,7 @@ experiment  figure    before     after  difference  instructions           verdi
 calm        min     35000 ns  35100 ns     +100 ns                +0.29 %  slower
 calm        p50     35000 ns  35100 ns     +100 ns                +0.29 %  slower
 
-1 experiment compared: 2 exact figures slower, 0 faster, 0 the same
+1 experiment compared: 2 figures slower, 0 faster, 0 the same
 ";
     assert_eq!(stdout, shown);
     for (allow, code) in [("1%", 0), ("0.1%", 1), ("100ns", 0), ("99ns", 1), ("1us", 0)] {
@@ -38,7 +38,7 @@ calm        p50     35000 ns  35100 ns     +100 ns                +0.29 %  slowe
     scene.run(&["compare", "after", "before"], 0);
     let (stdout, _) = scene.run(&["compare", "before", "before"], 0);
     assert!(stdout.contains("nothing changed"), "{stdout}");
-    assert!(stdout.ends_with("0 exact figures slower, 0 faster, 2 the same\n"), "{stdout}");
+    assert!(stdout.ends_with("0 figures slower, 0 faster, 2 the same\n"), "{stdout}");
 }
 
 #[test]
@@ -58,6 +58,8 @@ fn a_comparison_in_json_has_the_documented_fields() {
         "seed",
         "before",
         "after",
+        "before_share_percent",
+        "after_share_percent",
         "difference",
         "difference_percent",
         "difference_instructions",
@@ -68,7 +70,9 @@ fn a_comparison_in_json_has_the_documented_fields() {
     assert_eq!(keys(figure), expected.into());
     assert_eq!((&figure["difference"], &figure["verdict"]), (&100.0.into(), &"slower".into()));
     let verdict = of("verdict").unwrap();
-    let expected = ["pairs", "slower", "faster", "same", "not_allowed", "allow", "agrees"];
+    assert_eq!(keys(&figure["before"]), ["values", "least", "median", "most"].into());
+    let expected =
+        ["pairs", "slower", "faster", "same", "too_few_boots", "not_allowed", "allow", "agrees"];
     assert_eq!(keys(verdict), expected.into());
     assert_eq!(verdict["agrees"], false);
 }
@@ -147,4 +151,20 @@ fn what_cannot_be_compared_is_reported_with_the_remedy() {
     }
     let (_, stderr) = scene.run(&["compare", "other", "another", "--json"], 2);
     assert!(stderr.contains("run the same file with the same options"), "{stderr}");
+}
+
+#[test]
+fn one_boot_is_no_verdict_and_no_agreement() {
+    let scene = compared("70us");
+    for folder in ["before", "after"] {
+        let path = scene.0.path().join(folder).join("results/calm.json");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("\"testbed\": \"sim\"", "\"testbed\": \"vm\"")).unwrap();
+    }
+    let (stdout, stderr) = scene.run(&["compare", "before", "after"], 2);
+    assert!(stdout.contains("too few boots"), "{stdout}");
+    assert!(stdout.contains("0 the same, 3 without a verdict\n"), "{stdout}");
+    assert!(stderr.contains("calm: no verdict, since a side has fewer than 5 boots"), "{stderr}");
+    let (stdout, _) = scene.run(&["compare", "before", "after", "--json"], 2);
+    assert!(stdout.contains("\"verdict\":\"too_few_boots\""), "{stdout}");
 }

@@ -44,8 +44,8 @@ fn experiments_of_machines_say_so() {
     let scene = Scene::new(&format!("{KERNEL}[matrix]\nseed = [1, 2]\n"));
     let (stdout, stderr) =
         scene.run(&["list", "two.toml", "--kernel", "6.1-rt", "--mips", "250"], 0);
-    assert_eq!(stdout, "1  vm  Linux 6.1-rt, 250 MIPS\n2  vm  Linux 6.1-rt, 250 MIPS\n");
-    assert_eq!(stderr, "2 experiments: 2 in vm on one machine\n");
+    assert_eq!(stdout, "1  vm  Linux 6.1-rt, 250 MIPS\n2  vm  Linux 6.1-rt, 250 MIPS, boot 2\n");
+    assert_eq!(stderr, "2 experiments: 2 in vm on 2 machines\n");
 }
 
 #[test]

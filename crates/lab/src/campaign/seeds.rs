@@ -17,7 +17,7 @@ const VM: u64 = BOOTS as u64;
 const HOST: u64 = 3;
 /// One draft for each seed. With `only_seed`, for that seed alone.
 pub(super) fn repeat(draft: Draft, only_seed: Option<u64>) -> Vec<Draft> {
-    let Some(seeds) = several(&draft.table) else {
+    let Some(seeds) = several(&draft) else {
         return vec![Draft { seed: only_seed, ..draft }];
     };
     let seeds = match only_seed {
@@ -29,14 +29,14 @@ pub(super) fn repeat(draft: Draft, only_seed: Option<u64>) -> Vec<Draft> {
 
 /// What a draft is called, and each of its seeds that the file says.
 pub(super) fn names(draft: &Draft) -> impl Iterator<Item = String> {
-    let seeds = several(&draft.table).into_iter().flatten();
+    let seeds = several(draft).into_iter().flatten();
     std::iter::once(draft.group.clone()).chain(seeds.map(|seed| name(&draft.group, seed)))
 }
 
 /// The seeds, if there is more than one.
-fn several(table: &Table) -> Option<RangeInclusive<u64>> {
-    let first = integer(table, "seed").unwrap_or(1);
-    match seeds_of(table) {
+fn several(draft: &Draft) -> Option<RangeInclusive<u64>> {
+    let first = integer(&draft.table, "seed").unwrap_or(1);
+    match seeds_of(draft) {
         1 => None,
         seeds => Some(first..=first.saturating_add(seeds - 1)),
     }
@@ -65,10 +65,13 @@ pub(super) fn is_meant(draft: &Draft, glob: &str) -> bool {
 }
 
 /// What is out of range here becomes a finding when the draft is read.
-fn seeds_of(table: &Table) -> u64 {
+fn seeds_of(Draft { table, axes, .. }: &Draft) -> u64 {
     let is_vm = table.get("testbed").and_then(Value::as_str) == Some(Testbed::Vm.name());
     let is_host = table.get("testbed").and_then(Value::as_str) == Some(Testbed::Host.name());
+    // Each experiment of such a matrix has the one that it says.
+    let is_axis = axes.iter().any(|(axis, _)| axis == "seed");
     let usual = match () {
+        () if is_axis => 1,
         () if is_host => HOST,
         () if is_vm => VM,
         () => 1,

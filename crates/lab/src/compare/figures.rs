@@ -1,84 +1,59 @@
-//! Figures of a pair: exact ones, and ranges over seeds.
+//! Figures of a pair: exact ones, those that boots move, and ranges over seeds.
+
+use std::collections::BTreeSet;
 
 use candor_causes::Ending;
 use candor_lat::{Metric, TapPath};
 
 use super::Allowance;
+use super::paths::{self, LEAST_SHARE, Path};
+use super::verdict::{BOOT_INSTRUCTIONS, ENOUGH_BOOTS, Sample, Verdict, judge};
 use crate::experiment::Testbed;
 use crate::group::{Group, Range};
 use crate::quantity::{Quantity, Unit};
-use crate::result::{Machine, ResultFile, machine};
+use crate::result::{ResultFile, machine};
 
 /// Seeds on each side from which ranges are worth comparing.
 pub(crate) const ENOUGH_SEEDS: usize = 3;
 
-/// Instructions by which another boot of the same kernel moves the shortest and the median latency: tables
-/// lie elsewhere and are searched in another order. Eight boots of Linux 6.12 and five of 6.12-rt with
-/// parameters that mean nothing moved them by up to 5.
-const BOOT_INSTRUCTIONS: f64 = 6.0;
-/// The same for the shortest latency on PREEMPT_RT, which they moved by up to 22.
-const RT_MIN_INSTRUCTIONS: f64 = 25.0;
-/// The same for the instructions of a process, which contain the timer interrupts that hit it. Those boots,
-/// and five seeds, moved them by up to 20 of 26,000.
-const PROCESS_INSTRUCTIONS: f64 = 25.0;
-
-/// What became of an exact figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// No difference.
-    Same,
-    /// Less: faster, or fewer frames lost.
-    Faster,
-    /// More.
-    Slower,
-}
-
-impl Verdict {
-    /// The word for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Faster => "faster",
-            Self::Slower => "slower",
-        }
-    }
-}
-
-/// An exact figure on both sides.
+/// A figure on both sides that has a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// The experiment, as it is called after.
     pub experiment: String,
     /// The metric, of latencies.
     pub metric: Option<Metric>,
-    /// `min`, `p50`, `instructions` or `lost`.
+    /// One of [`verdict_figures`].
     pub figure: &'static str,
     /// What it counts.
     pub unit: Unit,
-    /// The seed: of several, the one with the largest increase.
-    pub seed: u64,
-    /// The value before.
-    pub before: f64,
-    /// The value after.
-    pub after: f64,
+    /// The seed of an exact figure: of several, the one with the largest increase. `None` if the values are of all boots.
+    pub seed: Option<u64>,
+    /// The value before, or those of all boots.
+    pub before: Sample,
+    /// The value after, or those of all boots.
+    pub after: Sample,
+    /// Of a path: the part of the frames that take it before and after, in percent.
+    pub shares: Option<[Sample; 2]>,
     /// How many nanoseconds an instruction takes, in `vm`.
     pub ns_per_instruction: Option<f64>,
-    /// Whether one side is a PREEMPT_RT kernel.
-    pub is_rt: bool,
+    /// Differences up to this are none, in the figure's unit.
+    pub resolution: f64,
+    /// What became of it.
+    pub verdict: Verdict,
 }
 
 impl Figure {
-    /// After without before.
+    /// The median after without that before.
     #[must_use]
     pub fn difference(&self) -> f64 {
-        self.after - self.before
+        self.after.median - self.before.median
     }
 
     /// The same in percent of before.
     #[must_use]
     pub fn difference_percent(&self) -> Option<f64> {
-        (self.before != 0.0).then(|| self.difference() / self.before * 100.0)
+        (self.before.median != 0.0).then(|| self.difference() / self.before.median * 100.0)
     }
 
     /// The same in instructions, where they are counted.
@@ -91,43 +66,19 @@ impl Figure {
         }
     }
 
-    /// Differences up to this are none, in the figure's unit: another boot makes them.
-    #[must_use]
-    pub fn resolution(&self) -> f64 {
-        match (self.unit, self.ns_per_instruction) {
-            (Unit::Nanoseconds, Some(each)) if self.is_rt && self.figure == "min" => {
-                RT_MIN_INSTRUCTIONS * each
-            }
-            (Unit::Nanoseconds, Some(each)) => BOOT_INSTRUCTIONS * each,
-            (Unit::Instructions, _) => PROCESS_INSTRUCTIONS,
-            // A simulation has no boots.
-            _ => 0.0,
-        }
-    }
-
-    /// What became of it.
-    #[must_use]
-    pub fn verdict(&self) -> Verdict {
-        match self.difference() {
-            difference if difference.abs() <= self.resolution() => Verdict::Same,
-            difference if difference > 0.0 => Verdict::Slower,
-            _ => Verdict::Faster,
-        }
-    }
-
     /// Whether it is not worse than that.
     #[must_use]
     pub fn is_allowed(&self, allowance: Allowance) -> bool {
         let difference = self.difference();
         let most = match (allowance, self.unit) {
-            (Allowance::Percent(percent), _) => self.before * percent / 100.0,
+            (Allowance::Percent(percent), _) => self.before.median * percent / 100.0,
             (Allowance::Nanoseconds(ns), Unit::Nanoseconds) => ns,
             (Allowance::Nanoseconds(ns), Unit::Instructions) => {
                 self.ns_per_instruction.map_or(0.0, |each| ns / each)
             }
             (Allowance::Nanoseconds(_), _) => 0.0,
         };
-        self.verdict() != Verdict::Slower || difference <= most
+        self.verdict != Verdict::Slower || difference <= most
     }
 }
 
@@ -169,14 +120,14 @@ impl Trend {
     }
 }
 
-/// A figure over several seeds on both sides.
+/// A figure over several seeds on both sides, without a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranges {
     /// The experiment, as it is called after.
     pub experiment: String,
     /// The metric, of latencies.
     pub metric: Option<Metric>,
-    /// `p50`, `p99`, `max` or `lost_percent`.
+    /// One of [`seed_figures`].
     pub figure: &'static str,
     /// What it counts.
     pub unit: Unit,
@@ -191,37 +142,145 @@ pub struct Ranges {
 /// The exact figures of two groups of runs; `None` if they have no seed in common.
 pub(super) fn exact(before: &Group<'_>, after: &Group<'_>) -> Option<Vec<Figure>> {
     let same_seed = |new: &&ResultFile| before.runs.iter().any(|old| old.seed == new.seed);
-    let common: Vec<_> = after.runs.iter().copied().filter(same_seed).collect();
-    if common.is_empty() {
+    if !after.runs.iter().any(same_seed) {
         return None;
     }
-    let figures = exact_quantities(before, after).filter_map(|kind| {
-        let of_seed = |new: &&ResultFile| {
-            let old = before.runs.iter().find(|old| old.seed == new.seed)?;
-            figure(&kind, after.name, old, new)
-        };
-        let all = common.iter().filter_map(of_seed);
-        all.max_by(|a, b| a.difference().total_cmp(&b.difference()))
-    });
-    // That nothing is lost on either side need not be said.
-    Some(figures.filter(|f| f.unit != Unit::Frames || f.before + f.after > 0.0).collect())
+    let latencies = quantities(before, after, &EXACT_LATENCIES);
+    let figures = latencies.chain([INSTRUCTIONS, LOST]);
+    Some(figures.filter_map(|kind| by_seed(&kind, before, after)).collect())
 }
 
-/// What exact figures two groups have in common.
-fn exact_quantities(
+/// Frames that were lost, where seeds are the same and not both sides are without.
+pub(super) fn lost(before: &Group<'_>, after: &Group<'_>) -> Option<Figure> {
+    by_seed(&LOST, before, after)
+}
+
+/// A figure of equal seeds: the one with the largest increase.
+fn by_seed(
+    (figure, quantity): &(&'static str, Quantity),
     before: &Group<'_>,
     after: &Group<'_>,
-) -> impl Iterator<Item = (&'static str, Quantity)> + use<> {
-    let latency =
-        exact_latency(before.runs[0]).filter(|it| exact_latency(after.runs[0]) == Some(*it));
-    let latencies = EXACT_LATENCIES
-        .into_iter()
-        .filter_map(move |name| Some((name, Quantity::Latency(latency?, name))));
-    latencies.chain(EXACT_COUNTS)
+) -> Option<Figure> {
+    let of_seed = |new: &&ResultFile| {
+        let old = before.runs.iter().find(|old| old.seed == new.seed)?;
+        let (old, value) = (quantity.of(old)?, quantity.of(new)?);
+        Some((new.seed, Sample::new([old])?, Sample::new([value])?))
+    };
+    let all = after.runs.iter().filter_map(of_seed);
+    let increase = |(_, old, new): &(u64, Sample, Sample)| new.median - old.median;
+    let (seed, old, new) = all.max_by(|a, b| increase(a).total_cmp(&increase(b)))?;
+    // That nothing is lost on either side need not be said.
+    if quantity.unit() == Unit::Frames && old.median + new.median == 0.0 {
+        return None;
+    }
+    Some(Figure {
+        experiment: after.name.to_owned(),
+        metric: metric(quantity),
+        figure,
+        unit: quantity.unit(),
+        seed: Some(seed),
+        verdict: judge(&old, &new, 0.0),
+        before: old,
+        after: new,
+        shares: None,
+        ns_per_instruction: None,
+        resolution: 0.0,
+    })
 }
 
-/// The exact figures that a run had before and has not after, in words.
+/// The figures of two groups of runs of guests that boots move.
+pub(super) fn of_boots(before: &Group<'_>, after: &Group<'_>) -> Vec<Figure> {
+    let is_enough = [before, after].iter().all(|side| boots(side) >= ENOUGH_BOOTS);
+    let each = ns_per_instruction(after.runs[0]);
+    let plain = |kind: (&'static str, Quantity)| {
+        let (figure, quantity) = kind;
+        let of =
+            |side: &Group<'_>| Sample::new(side.runs.iter().filter_map(|run| quantity.of(run)));
+        let (old, new) = (of(before)?, of(after)?);
+        let floor = match quantity.unit() {
+            Unit::Nanoseconds => BOOT_INSTRUCTIONS * each,
+            _ => BOOT_INSTRUCTIONS,
+        };
+        let resolution = floor.max(old.spread()).max(new.spread());
+        Some(sampled(after.name, (figure, &quantity), [old, new], resolution, each))
+    };
+    let latencies = quantities(before, after, &BOOT_LATENCIES);
+    let mut figures: Vec<Figure> = latencies.chain([INSTRUCTIONS]).filter_map(plain).collect();
+    if let Some(metric) = common_metric(before, after) {
+        let [old, new] = [before, after].map(|side| paths::paths(&side.runs, metric, each));
+        figures.extend(of_paths(after.name, metric, [&old, &new], each));
+    }
+    if !is_enough {
+        figures.iter_mut().for_each(|figure| figure.verdict = Verdict::TooFewBoots);
+    }
+    figures
+}
+
+/// How many boots a side has.
+fn boots(side: &Group<'_>) -> usize {
+    let boots: BTreeSet<_> = side.runs.iter().filter_map(|run| Some(machine(run)?.boot)).collect();
+    boots.len()
+}
+
+/// The lengths of paths that enough frames take on both sides. What boots move any of them by is no difference.
+fn of_paths(experiment: &str, metric: Metric, [old, new]: [&[Path]; 2], each: f64) -> Vec<Figure> {
+    let is_taken = |path: &Path| path.shares.median >= LEAST_SHARE * 100.0;
+    let pairs = paths::pair(old, new).into_iter().map(|(a, b)| (&old[a], &new[b]));
+    let pairs: Vec<_> = pairs.filter(|(a, b)| is_taken(a) && is_taken(b)).collect();
+    let spreads = pairs.iter().flat_map(|(a, b)| [a.lengths.spread(), b.lengths.spread()]);
+    let resolution = spreads.fold(BOOT_INSTRUCTIONS * each, f64::max);
+    let quantity = Quantity::Latency(metric, "p50");
+    let figure = |(a, b): &(&Path, &Path)| Figure {
+        shares: Some([a.shares, b.shares]),
+        ..sampled(experiment, (PATH, &quantity), [a.lengths, b.lengths], resolution, each)
+    };
+    pairs.iter().map(figure).collect()
+}
+
+fn sampled(
+    experiment: &str,
+    (figure, quantity): (&'static str, &Quantity),
+    [before, after]: [Sample; 2],
+    resolution: f64,
+    ns_per_instruction: f64,
+) -> Figure {
+    Figure {
+        experiment: experiment.to_owned(),
+        metric: metric(quantity),
+        figure,
+        unit: quantity.unit(),
+        seed: None,
+        verdict: judge(&before, &after, resolution),
+        before,
+        after,
+        shares: None,
+        ns_per_instruction: Some(ns_per_instruction),
+        resolution,
+    }
+}
+
+/// The latencies that two groups have in common, by these names.
+fn quantities<'a>(
+    before: &Group<'_>,
+    after: &Group<'_>,
+    names: &'a [&'static str],
+) -> impl Iterator<Item = (&'static str, Quantity)> + use<'a> {
+    let metric = common_metric(before, after);
+    names.iter().filter_map(move |&name| Some((name, Quantity::Latency(metric?, name))))
+}
+
+/// The latency that both groups are about.
+fn common_metric(before: &Group<'_>, after: &Group<'_>) -> Option<Metric> {
+    let main = |group: &Group<'_>| TapPath::by_name(&group.runs[0].path)?.main_metric();
+    main(before).filter(|metric| main(after) == Some(*metric))
+}
+
+/// The figures that a run had before and has not after, in words.
 pub(super) fn gone(before: &Group<'_>, after: &Group<'_>) -> Vec<String> {
+    let names: &[_] = match is_of_guests(after) {
+        true => &BOOT_LATENCIES,
+        false => &EXACT_LATENCIES,
+    };
     let is_gone = |quantity: &Quantity| {
         after.runs.iter().any(|new| {
             let old = before.runs.iter().find(|old| old.seed == new.seed);
@@ -232,29 +291,28 @@ pub(super) fn gone(before: &Group<'_>, after: &Group<'_>) -> Vec<String> {
         let of = metric(&quantity).map_or(String::new(), |metric| format!("{} ", metric.key()));
         format!("{}: only the side before has {of}{figure}", after.name)
     };
-    exact_quantities(before, after).filter(|(_, quantity)| is_gone(quantity)).map(words).collect()
+    let all = quantities(before, after, names).chain([INSTRUCTIONS]);
+    all.filter(|(_, quantity)| is_gone(quantity)).map(words).collect()
 }
 
-/// The latency that a result has exactly. A simulation is what its settings and its seed make it. Of what guests measure,
-/// only the time in a gateway was shown to be the same after another boot.
-fn exact_latency(result: &ResultFile) -> Option<Metric> {
-    match &*result.testbed {
-        it if it == Testbed::Sim.name() => TapPath::by_name(&result.path)?.main_metric(),
-        it if it == Testbed::Vm.name() => Some(Metric::GatewayLatency),
-        _ => None,
-    }
+/// Whether the runs are of guests, which are booted.
+pub(super) fn is_of_guests(group: &Group<'_>) -> bool {
+    group.runs[0].testbed == Testbed::Vm.name()
 }
 
-/// Figures of a latency that are exact where anything of it is.
+/// Figures of a latency of a simulation, which its settings and its seed make.
 const EXACT_LATENCIES: [&str; 2] = ["min", "p50"];
-/// Other exact figures, with their names.
-const EXACT_COUNTS: [(&str, Quantity); 2] =
-    [("instructions", Quantity::GATEWAY_INSTRUCTIONS), ("lost", Quantity::Ended(Ending::Lost))];
+/// Figures of a latency that boots move. A median may lie between two paths, so it is none.
+const BOOT_LATENCIES: [&str; 2] = ["min", "mean"];
+/// The length of a path.
+const PATH: &str = "path";
+const INSTRUCTIONS: (&str, Quantity) = ("instructions", Quantity::GATEWAY_INSTRUCTIONS);
+const LOST: (&str, Quantity) = ("lost", Quantity::Ended(Ending::Lost));
 
-/// The names of exact figures.
+/// The names of figures that have a verdict.
 #[must_use]
-pub fn exact_figures() -> Vec<&'static str> {
-    EXACT_LATENCIES.into_iter().chain(EXACT_COUNTS.map(|(name, _)| name)).collect()
+pub const fn verdict_figures() -> [&'static str; 6] {
+    ["min", "p50", "mean", PATH, INSTRUCTIONS.0, LOST.0]
 }
 
 /// Latencies that are shown over seeds.
@@ -267,25 +325,6 @@ pub fn seed_figures() -> Vec<&'static str> {
     LATENCIES.into_iter().chain([LOST_PERCENT]).collect()
 }
 
-fn figure(
-    (figure, quantity): &(&'static str, Quantity),
-    name: &str,
-    old: &ResultFile,
-    new: &ResultFile,
-) -> Option<Figure> {
-    Some(Figure {
-        experiment: name.to_owned(),
-        metric: metric(quantity),
-        figure,
-        unit: quantity.unit(),
-        seed: new.seed,
-        before: quantity.of(old)?,
-        after: quantity.of(new)?,
-        ns_per_instruction: machine(new).map(|machine| f64::from(1 << machine.shift)),
-        is_rt: [old, new].into_iter().filter_map(machine).any(|machine| is_rt(&machine)),
-    })
-}
-
 const fn metric(quantity: &Quantity) -> Option<Metric> {
     match quantity {
         Quantity::Latency(metric, _) => Some(*metric),
@@ -293,11 +332,11 @@ const fn metric(quantity: &Quantity) -> Option<Metric> {
     }
 }
 
-fn is_rt(machine: &Machine) -> bool {
-    machine.release.contains("-rt")
+fn ns_per_instruction(run: &ResultFile) -> f64 {
+    machine(run).map_or(1.0, |machine| f64::from(1_u32 << machine.shift.min(31)))
 }
 
-/// The figures of two groups over their seeds, where nothing is exact.
+/// The figures of two groups over their seeds, where nothing has a verdict.
 pub(super) fn ranges(before: &Group<'_>, after: &Group<'_>) -> Vec<Ranges> {
     let lost = range((LOST_PERCENT, Quantity::EndedPercent(Ending::Lost)), before, after);
     let lost = lost.filter(|lost| lost.before.most + lost.after.most > 0.0);

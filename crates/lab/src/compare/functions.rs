@@ -1,11 +1,15 @@
 //! Instructions by function, before and after.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::verdict::{ENOUGH_BOOTS, Sample, Verdict, judge};
 use crate::result::ProfileFile;
 
 /// What compilers append to the name of a function that they cut or copied.
 const SUFFIXES: [&str; 4] = [".constprop", ".isra", ".part", ".cold"];
+
+/// A difference up to this is none: half an instruction per frame is one in every other frame.
+const LEAST_INSTRUCTIONS: f64 = 0.5;
 
 /// Instructions per frame in one function.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,17 +20,19 @@ pub struct FunctionChange {
     pub place: String,
     /// The function, without what compilers append.
     pub function: String,
-    /// Instructions per frame before.
-    pub before: f64,
-    /// Instructions per frame after.
-    pub after: f64,
+    /// Instructions per frame before, on each boot.
+    pub before: Sample,
+    /// Instructions per frame after, on each boot.
+    pub after: Sample,
+    /// Whether the boots of both sides explain the difference.
+    pub verdict: Verdict,
 }
 
 impl FunctionChange {
-    /// After without before.
+    /// The median after without that before.
     #[must_use]
     pub fn difference(&self) -> f64 {
-        self.after - self.before
+        self.after.median - self.before.median
     }
 }
 
@@ -36,8 +42,11 @@ fn plain(name: &str) -> &str {
 }
 
 /// Instructions per frame by place and function.
-fn per_frame(profile: &ProfileFile) -> BTreeMap<(&str, &str), f64> {
-    let mut functions = BTreeMap::new();
+type PerFrame<'a> = BTreeMap<(&'a str, &'a str), f64>;
+
+fn per_frame(profile: &ProfileFile) -> PerFrame<'_> {
+    // Timer interrupts and what they wake are among them.
+    let mut functions = BTreeMap::from([(ALL, profile.per_frame(profile.profile.instructions))]);
     for function in &profile.profile.functions {
         let key = (function.place.as_str(), plain(&function.name));
         *functions.entry(key).or_insert(0.0) += profile.per_frame(function.instructions);
@@ -45,37 +54,43 @@ fn per_frame(profile: &ProfileFile) -> BTreeMap<(&str, &str), f64> {
     functions
 }
 
-/// What stands for all functions together.
-const ALL: &str = "(all)";
+/// What stands for all functions together: without a place.
+const ALL: (&str, &str) = ("", "(all)");
 
-/// The instructions of the whole guest for each frame. Timer interrupts and what they wake are among them,
-/// and hit another boot elsewhere: so this is no exact figure.
-fn total(old: &ProfileFile, new: &ProfileFile) -> FunctionChange {
-    FunctionChange {
-        experiment: new.experiment.clone(),
-        place: String::new(),
-        function: ALL.into(),
-        before: old.per_frame(old.profile.instructions),
-        after: new.per_frame(new.profile.instructions),
-    }
-}
-
-/// All functions together, then those that take more or fewer instructions, largest difference first.
-pub(super) fn changes(old: &ProfileFile, new: &ProfileFile) -> Vec<FunctionChange> {
-    let (before, after) = (per_frame(old), per_frame(new));
-    let keys: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
-    let change = |&&(place, function): &&(&str, &str)| FunctionChange {
-        experiment: new.experiment.clone(),
-        place: place.to_owned(),
-        function: function.to_owned(),
-        before: before.get(&(place, function)).copied().unwrap_or(0.0),
-        after: after.get(&(place, function)).copied().unwrap_or(0.0),
+/// All functions together, then those that take more or fewer instructions, largest difference first: with enough boots on both
+/// sides only what these do not explain. Each side is the counts of one experiment on its boots.
+pub(super) fn changes(
+    experiment: &str,
+    before: &[&ProfileFile],
+    after: &[&ProfileFile],
+) -> Vec<FunctionChange> {
+    let boots = |side: &[&ProfileFile]| {
+        let boots: BTreeSet<_> = side.iter().map(|profile| profile.machine.boot).collect();
+        boots.len()
     };
-    let changes = keys.iter().map(change).filter(|change| change.difference() != 0.0);
-    let mut changes: Vec<_> = changes.collect();
+    let is_enough = boots(before).min(boots(after)) >= ENOUGH_BOOTS;
+    let old: Vec<_> = before.iter().map(|profile| per_frame(profile)).collect();
+    let new: Vec<_> = after.iter().map(|profile| per_frame(profile)).collect();
+    let keys: BTreeSet<_> = old.iter().chain(&new).flat_map(PerFrame::keys).copied().collect();
+    let change = |key: (&str, &str)| {
+        let of = |side: &[PerFrame<'_>]| {
+            Sample::new(side.iter().map(|it| it.get(&key).copied().unwrap_or(0.0)))
+        };
+        let (before, after) = (of(&old)?, of(&new)?);
+        let resolution = LEAST_INSTRUCTIONS.max(before.spread()).max(after.spread());
+        let verdict = match is_enough {
+            true => judge(&before, &after, resolution),
+            false => Verdict::TooFewBoots,
+        };
+        let (place, function) = (key.0.to_owned(), key.1.to_owned());
+        let experiment = experiment.to_owned();
+        Some(FunctionChange { experiment, place, function, before, after, verdict })
+    };
+    let (all, mut changes): (Vec<_>, Vec<_>) =
+        keys.into_iter().filter_map(change).partition(|it| it.place.is_empty());
+    changes.retain(|it| it.verdict != Verdict::Same && it.difference() != 0.0);
     changes.sort_by(|a, b| b.difference().abs().total_cmp(&a.difference().abs()));
-    changes.insert(0, total(old, new));
-    changes
+    all.into_iter().chain(changes).collect()
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ impl Machines {
         Ok(ProfileFile {
             schema: PROFILE_SCHEMA.into(),
             experiment: experiment.name.clone(),
+            group: (experiment.group != experiment.name).then(|| experiment.group.clone()),
             candor: env!("CARGO_PKG_VERSION").into(),
             machine: slot.machine.describe(),
             seed: experiment.seed,
