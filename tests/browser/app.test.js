@@ -261,12 +261,37 @@ test("latencies are drawn over axes of numbers", () => {
     run("1", "100us", 8, 9, 12), run("2", "25us", 1, 2, 3), run("3", "25us", 0, 3, 5), run("4", "25us", 2, 4, 4),
     run("5", "3ms", 6, 7, 8), run("6", "25us", 5, 5, 5, "b"),
   ];
-  assert.deepEqual(app.numericAxes(all), ["delay"]);
+  assert.deepEqual(app.drawnAxes(all), ["delay"]);
   assert.deepEqual(app.sweeps(all, "delay", "latency"), [
     { name: "kind a", points: [{ at: 25, min: 0, p50: 3, max: 5 }, { at: 100, min: 8, p50: 9, max: 12 }, { at: 3_000, min: 6, p50: 7, max: 8 }] },
     { name: "kind b", points: [{ at: 25, min: 5, p50: 5, max: 5 }] },
   ]);
   assert.deepEqual(app.sweeps(all, "delay", "absent"), []);
+});
+
+test("versions are ordered as versions and drawn at equal distances, numbers stay numbers", () => {
+  const order = ["6.9", "6.12", "6.12-rt", "debian:6.12.9+deb13-amd64", "debian:6.12.90+deb13-amd64", "6.18-rc3", "6.18", "debian:6.18", "7.2", "bzImage-6.9", "bzImage-6.18"];
+  assert.deepEqual([...order].reverse().sort(app.compareVersions), order);
+  const run = (axis, value, versions) => ({
+    ...experiment(value, { [axis]: value }, 1), versions, metrics: { latency: { count: 1, min_ns: 1, p50_ns: 2, max_ns: 3 } },
+  });
+  const kernels = ["6.18", "6.9", "6.12-rt"].map((value) => run("vm.kernel", value, ["vm.kernel"]));
+  const rates = ["6.18", "6.9", "10.1"].map((value) => run("rate", value));
+  assert.deepEqual([kernels, rates].map((all) => app.axesOf(all)), [[["vm.kernel", ["6.9", "6.12-rt", "6.18"]]], [["rate", ["6.18", "6.9", "10.1"]]]]);
+  assert.deepEqual([app.kindOf(kernels, "vm.kernel"), app.kindOf(rates, "rate"), app.kindOf(REPORT.experiments, "traffic.kind")], ["versions", "numbers", "words"]);
+  assert.deepEqual([app.drawnAxes(kernels), app.drawnAxes(rates)], [["vm.kernel"], ["rate"]]);
+  // The table is in the same order.
+  const key = "axis.vm.kernel";
+  const table = app.sorted(kernels, "latency", { key, descending: false }, new Map(), app.columnsOf(kernels));
+  assert.deepEqual(ids(table), ["6.9", "6.12-rt", "6.18"]);
+  const places = (all, axis) => app.sweeps(all, axis, "latency")[0].points.map(({ at }) => at);
+  assert.deepEqual([places(kernels, "vm.kernel"), places(rates, "rate")], [["6.9", "6.12-rt", "6.18"], [6.18, 6.9, 10.1]]);
+  const theme = { series: list("series")[0] };
+  const [{ points }] = app.sweeps(kernels, "vm.kernel", "latency");
+  // The first series has no 6.9.
+  const { layout } = app.sweepPlot([{ name: "a", points: points.slice(1) }, { name: "b", points }], "kernel", "Latency", "log", theme);
+  assert.deepEqual([layout.xaxis.type, layout.xaxis.categoryarray], ["category", ["6.9", "6.12-rt", "6.18"]]);
+  assert.equal(app.sweepPlot(app.sweeps(rates, "rate", "latency"), "rate", "Latency", "log", theme).layout.xaxis.type, undefined);
 });
 
 test("a frame of a schedule that reaches over the end of the cycle has a part at its begin", () => {

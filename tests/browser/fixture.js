@@ -44,4 +44,17 @@ function write(dir) {
   run(dir, "matrix.toml");
 }
 
-module.exports = { EDITED, HOSTILE, result, run, write };
+/** The report of an experiment that a matrix has put on these kernels; its figures are those of a simulation. */
+function kernels(dir, names) {
+  run(dir, "matrix.toml", "--only", "flood-none");
+  const own = result(dir, "flood-none");
+  fs.rmSync(path.join(dir, "results", "flood-none.json"));
+  for (const name of names) {
+    const experiment = `flood-${name.replaceAll(/[^\w.-]/g, "-")}`;
+    const edited = { ...own, experiment, axes: { "vm.kernel": name } };
+    fs.writeFileSync(path.join(dir, "results", `${experiment}.json`), JSON.stringify(edited, null, 2));
+  }
+  execFileSync(CANDOR, ["lab", "report", dir], { stdio: "ignore" });
+}
+
+module.exports = { EDITED, HOSTILE, kernels, result, run, write };

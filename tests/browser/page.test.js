@@ -404,6 +404,27 @@ test("a chart file that is gone is named", async () => {
   assert.match(trouble.splice(0).join("\n"), /^error: Failed to load resource: net::ERR_FILE_NOT_FOUND$/);
 });
 
+test("latencies over kernels stand in the order of their versions", async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "candor-versions-"));
+  try {
+    fixture.kernels(folder, ["6.9", "6.12", "6.18", "debian:6.12.90+deb13-amd64", "6.12-rt", "7.2"]);
+    await open("", {}, folder);
+    assert.equal(await page.locator("#sweep-title").innerText(), "Gateway latency over kernel");
+    const labels = page.locator("#sweep-chart .xtick text");
+    await labels.first().waitFor();
+    const ordered = ["6.9", "6.12", "6.12-rt", "debian:6.12.90+deb13-amd64", "6.18", "7.2"];
+    assert.deepEqual(await labels.allTextContents(), ordered);
+    const line = await page.evaluate(() => document.getElementById("sweep-chart").data.find(({ mode }) => mode === "lines+markers").x);
+    assert.deepEqual(line, ordered);
+    const options = await page.locator('select[data-axis="vm.kernel"] option').allTextContents();
+    assert.deepEqual(options, ["all", ...ordered]);
+    await page.locator("#sweep").scrollIntoViewIfNeeded();
+    if (process.env.SCREENSHOTS) await page.locator("#sweep").screenshot({ path: path.join(process.env.SCREENSHOTS, "versions.png") });
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
+});
+
 for (const [width, height] of [[1400, 1000], [390, 844]]) {
   for (const colorScheme of ["light", "dark"]) {
     test(`fits ${width} x ${height}, ${colorScheme}`, async () => {

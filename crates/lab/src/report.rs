@@ -41,6 +41,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
+use crate::axis;
 use crate::campaign::Figure;
 use crate::compare::{Side, profiles_of, read_profiles};
 use crate::history::history;
@@ -95,7 +96,15 @@ pub fn write(
         let has_frames = thinned.is_some();
         let seed_text = result.seed.to_string();
         let idle_rules = take_idle_rules(&mut result);
-        page.experiments.push(Experiment { id, seed_text, has_frames, idle_rules, result });
+        let versions = axis::versions(&result);
+        page.experiments.push(Experiment {
+            id,
+            seed_text,
+            has_frames,
+            idle_rules,
+            versions,
+            result,
+        });
     }
     page.arrange();
     page.figures = page.drawn(kept(&assets.join("figures.json"), figures)?);
@@ -217,6 +226,9 @@ struct Experiment {
     /// Rules and destinations that took no frame: left out of the result, since there may be
     /// thousands.
     idle_rules: usize,
+    /// The axes whose value is a version, which looks like a number to the page.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    versions: Vec<String>,
     #[serde(flatten)]
     result: ResultFile,
 }

@@ -64,7 +64,7 @@ function columnsOf(experiments) {
   const axes = axesOf(experiments).map(([axis]) => axis);
   const short = axisNames(axes);
   const column = (axis) => ({
-    key: `axis.${axis}`, label: short.get(axis), axis,
+    key: `axis.${axis}`, label: short.get(axis), axis, compare: orderOf(experiments, axis),
     value: (e) => (axis in e.axes ? axisText(e.axes[axis]) : null),
   });
   return [COLUMNS[0], ...axes.map(column), ...COLUMNS.slice(1)];
@@ -79,10 +79,39 @@ function axesOf(experiments) {
       axes.get(axis).add(axisText(value));
     }
   }
-  const collator = new Intl.Collator("en", { numeric: true });
   return [...axes]
     .filter(([, values]) => values.size > 1)
-    .map(([axis, values]) => [axis, [...values].sort(collator.compare)]);
+    .map(([axis, values]) => [axis, [...values].sort(orderOf(experiments, axis))]);
+}
+
+/** What the values of an axis are: "versions", "numbers" or "words". A version may look like a number; the program tells them apart. */
+function kindOf(experiments, axis) {
+  const having = experiments.filter((e) => axis in e.axes);
+  if (having.length > 0 && having.every((e) => (e.versions ?? []).includes(axis))) return "versions";
+  return having.every((e) => numberOf(axisText(e.axes[axis])) !== null) ? "numbers" : "words";
+}
+
+const collator = new Intl.Collator("en", { numeric: true });
+
+/** How the values of an axis are compared. */
+function orderOf(experiments, axis) {
+  const orders = { versions: compareVersions, numbers: (a, b) => numberOf(a) - numberOf(b), words: collator.compare };
+  return orders[kindOf(experiments, axis)];
+}
+
+/** Numbers in versions are numbers, and a candidate comes before its release: 6.9, 6.18-rc3, 6.18, 6.18-rt. */
+function compareVersions(a, b) {
+  const parts = (text) => text.replace(/^debian:/, "").replaceAll("-rc", "~rc").match(/\d+|\D/g) ?? [];
+  // A candidate, the end, a number, a letter.
+  const rank = (part) => (part === undefined ? 1 : part === "~" ? 0 : /^\d/.test(part) ? 2 : 3);
+  const [left, right] = [parts(a), parts(b)];
+  for (let at = 0; at < Math.max(left.length, right.length); at += 1) {
+    const [one, other] = [left[at], right[at]];
+    const order = rank(one) - rank(other) || (rank(one) === 2 && one - other) || (one < other ? -1 : Number(one > other));
+    if (order !== 0) return order;
+  }
+  // The same release in two notations.
+  return a < b ? -1 : Number(a > b);
 }
 
 const axisText = (value) => (typeof value === "string" ? value : JSON.stringify(value));
@@ -146,16 +175,16 @@ function numberOf(text) {
   return number === undefined ? null : Number(number) * ({ ns: 1e-3, us: 1, ms: 1e3, s: 1e6 }[unit] ?? 1);
 }
 
-/** The axes over which latencies can be drawn: those with three or more values, all of them numbers. */
-function numericAxes(experiments) {
+/** The axes over which latencies can be drawn: those with three or more values, all of them numbers or all of them versions. */
+function drawnAxes(experiments) {
   return axesOf(experiments)
-    .filter(([axis, values]) => axis !== "seed" && values.length >= 3 && values.every((value) => numberOf(value) !== null))
+    .filter(([axis, values]) => axis !== "seed" && values.length >= 3 && kindOf(experiments, axis) !== "words")
     .map(([axis]) => axis);
 }
 
 /**
  * Latencies over an axis: a series for each set of experiments that differ in that axis and the seed only. Each has
- * points of the place on the axis and the figures there; several runs have the smallest min, the largest max and the
+ * points of the place on the axis, of a version its name, and the figures there; several runs have the smallest min, the largest max and the
  * median of the others.
  */
 function sweeps(experiments, axis, metric) {
@@ -169,12 +198,14 @@ function sweeps(experiments, axis, metric) {
     ...others.filter((name) => name in e.axes).map((name) => `${short.get(name)} ${axisText(e.axes[name])}`),
   ].filter(Boolean).join(" · ");
   const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
+  const isOfVersions = kindOf(used, axis) === "versions";
+  const compare = isOfVersions ? compareVersions : (a, b) => a - b;
   return [...groupBy(used, nameOf)].map(([name, group]) => {
     const points = [...groupBy(group, (e) => axisText(e.axes[axis]))].map(([value, runs]) => {
       const all = (key) => runs.map((e) => figure(e, metric, key));
-      return { at: numberOf(value), min: Math.min(...all("min")), p50: middle(all("p50")), max: Math.max(...all("max")) };
+      return { at: isOfVersions ? value : numberOf(value), min: Math.min(...all("min")), p50: middle(all("p50")), max: Math.max(...all("max")) };
     });
-    return { name, points: points.sort((a, b) => a.at - b.at) };
+    return { name, points: points.sort((a, b) => compare(a.at, b.at)) };
   });
 }
 
@@ -202,8 +233,7 @@ function matches(experiment, { search, filters }, names) {
 function sorted(experiments, metric, sort, names, columns = COLUMNS) {
   const column = columns.find(({ key }) => key === sort.key);
   if (!column) return [...experiments];
-  const collator = new Intl.Collator("en", { numeric: true });
-  const compare = (a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b);
+  const compare = column.compare ?? ((a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b));
   const sign = sort.descending ? -1 : 1;
   return experiments
     .map((experiment) => [column.value(experiment, metric, names), experiment])
@@ -327,7 +357,7 @@ function initialState(report) {
     view: "profile",
     scale: "log",
     colour: "",
-    over: numericAxes(experiments)[0] ?? "",
+    over: drawnAxes(experiments)[0] ?? "",
     past: past[0]?.experiment ?? "",
     sort: { key: "", descending: false },
     search: "",
@@ -365,7 +395,7 @@ function stateFromHash(hash, report) {
   pick("scale", ["log", "linear"]);
   const axes = axesOf(report.experiments);
   pick("colour", axes.map(([axis]) => axis));
-  pick("over", numericAxes(report.experiments));
+  pick("over", drawnAxes(report.experiments));
   pick("past", (report.past ?? []).map(({ experiment }) => experiment));
   const isSameRun = !parts.has("run") || parts.get("run") === report.run;
   if (parts.has("show") && isSameRun) {
@@ -518,13 +548,13 @@ function profilePlot(series, title, scale, theme) {
   return { data, read, head, layout: layout(theme, { xaxis: axis, yaxis, showlegend: hasLegend(legend) }) };
 }
 
-/** Latencies over an axis: of each series the median, in the middle of a band from the smallest to the largest. */
+/** Latencies over an axis: of each series the median, in the middle of a band from the smallest to the largest. Versions stand at equal distances. */
 function sweepPlot(series, axis, title, scale, theme) {
   const all = series.flatMap(({ points }) => points.flatMap(({ min, max }) => [[min], [max]]));
   const { place, axis: yaxis } = latencyAxis(title, scale, all);
   const data = series.flatMap(({ name, points }, index) => {
     const { color } = styleOf(index, theme);
-    const x = points.map(({ at }) => at);
+    const x = points.map(({ at }) => (typeof at === "string" ? plotText(at) : at));
     const line = (key, own) => ({ type: "scatter", x, y: points.map((point) => place(point[key])), legendgroup: name, ...own });
     const edge = { mode: "lines", line: { color, width: 0.75 }, showlegend: false, hoverinfo: "skip" };
     return [
@@ -538,7 +568,11 @@ function sweepPlot(series, axis, title, scale, theme) {
       }),
     ];
   });
-  const xaxis = { title: { text: plotText(axis) }, tickformat: "," };
+  // All versions in their order, also those that the first series does not have.
+  const places = [...new Set(series.flatMap(({ points }) => points.map(({ at }) => at)))];
+  const xaxis = places.some((at) => typeof at === "string")
+    ? { title: { text: plotText(axis) }, type: "category", categoryorder: "array", categoryarray: places.sort(compareVersions).map(plotText) }
+    : { title: { text: plotText(axis) }, tickformat: "," };
   return { data, layout: layout(theme, { xaxis, yaxis, showlegend: series.length > 1 }) };
 }
 
@@ -838,7 +872,7 @@ function startPage() {
     $("colour").append(h("option", { value: "" }, "experiment"), ...axes.map(([axis]) => h("option", { value: axis }, short.get(axis))));
     $("colour").onchange = (event) => change({ colour: event.target.value });
     $("colour-field").hidden = axes.length === 0;
-    const numeric = numericAxes(report.experiments);
+    const numeric = drawnAxes(report.experiments);
     $("sweep").hidden = numeric.length === 0;
     $("over").replaceChildren(...numeric.map((axis) => h("option", { value: axis }, short.get(axis))));
     $("over").onchange = (event) => change({ over: event.target.value });
@@ -1265,7 +1299,8 @@ function startPage() {
     if (!state.over) return;
     const { label } = metricOf(state.metric);
     const short = axisNames(axesOf(report.experiments).map(([axis]) => axis)).get(state.over);
-    const isTime = axesOf(report.experiments).some(([axis, values]) => axis === state.over && /s$/.test(values[0]));
+    const isOfNumbers = kindOf(report.experiments, state.over) === "numbers";
+    const isTime = isOfNumbers && axesOf(report.experiments).some(([axis, values]) => axis === state.over && /s$/.test(values[0]));
     const shown = sweeps(report.experiments, state.over, state.metric);
     $("sweep-title").textContent = `${label} over ${short}`;
     const plot = sweepPlot(shown, isTime ? `${short} (µs)` : short, label, state.scale, theme());
@@ -1417,8 +1452,8 @@ function startPage() {
 
 if (typeof module !== "undefined") {
   module.exports = {
-    ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, changeText, chosenExactly, columnsOf, count, duration,
-    initialState, matches, namesOf, numberOf, numericAxes, pastPlot, percent, plotText, profilePlot, profilesCsv, rampColour, rangeText, readout,
+    ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, changeText, chosenExactly, columnsOf, compareVersions, count,
+    drawnAxes, duration, initialState, kindOf, matches, namesOf, numberOf, pastPlot, percent, plotText, profilePlot, profilesCsv, rampColour, rangeText, readout,
     runningSum, scheduleParts, sorted, stateFromHash, stateToHash, styleOf, sweepPlot, sweeps, timePlot, toggled, visible,
     worst, worstText,
   };
