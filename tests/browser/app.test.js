@@ -6,7 +6,7 @@ const test = require("node:test");
 const app = require("../../crates/lab/src/report/app.js");
 
 const experiment = (id, axes, p99, sent = 10) => ({
-  id, experiment: id, title: "", testbed: "sim", conditions: "model", axes,
+  id, experiment: id, base: "", title: "", testbed: "sim", conditions: "model", axes,
   counts: { sent, received: sent, not_routed: 0, refused: 0, lost: 0 }, buses: [],
   metrics: p99 === null ? {} : { total_latency: { count: sent, p99_ns: p99 } },
 });
@@ -158,6 +158,10 @@ test("names come from the axes that differ", () => {
     ["T: traffic half", "T: traffic flood", "U"]);
   assert.deepEqual(named(of("a", "T", {}), of("b", "T", {})), ["a", "b"], "nothing differs");
   assert.deepEqual(named({ id: "x 1", experiment: "x", title: "x", axes: {} }, { id: "x 2", experiment: "x", title: "x", axes: {} }), ["x 1", "x 2"]);
+  // Without a title, the name that a matrix made them of is in its place.
+  const untitled = (id, base, size) => ({ ...of(id, "", { size }), base });
+  assert.deepEqual(named(untitled("2", "", "2"), untitled("8", "", "8")), ["size 2", "size 8"]);
+  assert.deepEqual(named(untitled("a-2", "a", "2"), untitled("a-8", "a", "8"), untitled("b-2", "b", "2")), ["a: size 2", "a: size 8", "b-2"]);
   assert.deepEqual([...app.axisNames(["a.size", "b.size", "load.kind"]).values()], ["a.size", "b.size", "load"]);
 });
 
@@ -267,6 +271,9 @@ test("latencies are drawn over axes of numbers", () => {
     { name: "kind b", points: [{ at: 25, min: 5, p50: 5, max: 5 }] },
   ]);
   assert.deepEqual(app.sweeps(all, "delay", "absent"), []);
+  // Without titles, experiments are kept apart by their names before the matrix.
+  const named = [["a", "1us", 1], ["a", "2us", 2], ["b", "1us", 3]].map(([base, delay, ns]) => ({ ...run(`${base}-${delay}`, delay, ns, ns, ns), base }));
+  assert.deepEqual(app.sweeps(named, "delay", "latency").map(({ name, points }) => [name, points.length]), [["a", 2], ["b", 1]]);
 });
 
 test("versions are ordered as versions and drawn at equal distances, numbers stay numbers", () => {

@@ -48,6 +48,7 @@ use crate::history::history;
 use crate::result::ResultFile;
 use crate::results::{Error, files_in, read_files, unreadable};
 use crate::sections::{self, RULES};
+use crate::sweep::base_name;
 
 /// A report that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +103,7 @@ pub fn write(
             seed_text,
             has_frames,
             idle_rules,
+            base: base_name(&result).to_owned(),
             versions,
             result,
         });
@@ -226,6 +228,8 @@ struct Experiment {
     /// Rules and destinations that took no frame: left out of the result, since there may be
     /// thousands.
     idle_rules: usize,
+    /// The name of the experiment that a matrix made it of; empty if that has none.
+    base: String,
     /// The axes whose value is a version, which looks like a number to the page.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     versions: Vec<String>,

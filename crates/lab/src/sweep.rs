@@ -60,7 +60,7 @@ pub fn sweeps(results: &[&ResultFile], axis: &str, metric: Metric) -> Vec<Sweep>
         let own: Vec<_> = own.collect();
         let value = text_of(&first.axes[axis]).to_owned();
         let Some(range) = range(&group, metric, &value) else { continue };
-        let experiment = experiment(&group);
+        let experiment = base_name(first);
         let place = sweeps.iter().position(|it| it.experiment == experiment && it.own == own);
         let place = place.unwrap_or_else(|| {
             // What has no title of its own has the name of its place in the matrix in its place.
@@ -107,10 +107,11 @@ struct Place {
     order: Order,
 }
 
-/// The name of the experiment that a matrix made a group of: without the values of its axes at the end.
-fn experiment<'a>(group: &Group<'a>) -> &'a str {
-    let values: Vec<_> = group.runs[0].axes.values().map(|it| file_name(text_of(it))).collect();
-    let mut name = group.name;
+/// The name of the experiment that a matrix made this one of: without the values of its axes at the end. Empty if it has
+/// none.
+pub(crate) fn base_name(result: &ResultFile) -> &str {
+    let values: Vec<_> = result.axes.values().map(|it| file_name(text_of(it))).collect();
+    let mut name = result.group();
     while let Some(shorter) =
         values.iter().find_map(|value| name.strip_suffix(value.as_str())?.strip_suffix('-'))
     {
@@ -118,6 +119,24 @@ fn experiment<'a>(group: &Group<'a>) -> &'a str {
     }
     // One that has no name has its values only.
     if values.iter().any(|value| value == name) { "" } else { name }
+}
+
+/// What a result is about: its title, or else where it is on the axes of its matrix, or else its name.
+#[must_use]
+pub fn subject(result: &ResultFile) -> String {
+    let has_title = !result.title.is_empty() && result.title != result.group();
+    let axes = result.axes.iter().filter(|(axis, _)| *axis != "seed");
+    let axes = axes.map(|(axis, value)| {
+        let axis = axis.strip_suffix(".kind").unwrap_or(axis);
+        format!("{} {}", last_part(axis), text_of(value))
+    });
+    let places = if has_title { String::new() } else { axes.collect::<Vec<_>>().join(" · ") };
+    match (has_title, places.is_empty(), base_name(result)) {
+        (true, ..) => result.title.clone(),
+        (_, true, _) => result.group().to_owned(),
+        (_, _, "") => places,
+        (_, _, base) => format!("{base} · {places}"),
+    }
 }
 
 fn last_part(name: &str) -> &str {

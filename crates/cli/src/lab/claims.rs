@@ -216,7 +216,7 @@ pub(crate) struct Judged<'a> {
 impl<'a> Judged<'a> {
     fn new(claim: &'a Claim, alternative: Option<&'a str>, results: &[ResultFile]) -> Self {
         let sent = claim.sent(results).map_or("?".into(), thousands);
-        let says = claim.says.replace("{sent}", &sent);
+        let says = claim.spoken(results).replace("{sent}", &sent);
         Self { claim, alternative, says, verdict: claim.judge(results) }
     }
 
@@ -411,7 +411,9 @@ fn verdicts(
     // Claims that share a row stand side by side.
     let share = |a: &Judged<'_>, b: &Judged<'_>| {
         let of = |it: &Judged<'_>| (it.claim.id.clone(), it.claim.says.clone(), it.claim.bounds());
-        a.claim.each.is_some() && b.claim.each.is_some() && of(a) == of(b)
+        // What says nothing of its own is told by its experiment, which another does not share.
+        let is_said = !a.claim.says.is_empty();
+        is_said && a.claim.each.is_some() && b.claim.each.is_some() && of(a) == of(b)
     };
     let mut rows = Vec::new();
     let mut begin = 0;

@@ -140,25 +140,27 @@ function groupBy(list, keyOf) {
   return groups;
 }
 
+/** What an experiment is about, as far as it shares that with others: its title, or else its name without the values of its matrix. */
+const subjectOf = (e) => (e.title && e.title !== (e.group ?? e.experiment) ? e.title : e.base ?? e.experiment);
+
 /**
  * A name for each experiment, by its id, each a different one. A title is a name if only one
- * experiment has it. Others are named by the axes in which they differ; what has none, or the same
- * ones as another, by its own name, and what shares even that by its id.
+ * experiment has it. Others are named by the axes in which they differ, behind the title or the name that they share;
+ * what has none, or the same ones as another, by its own name, and what shares even that by its id.
  */
 function namesOf(experiments) {
   const names = new Map();
-  const titles = groupBy(experiments, (e) => e.title || e.experiment);
+  const titles = groupBy(experiments, subjectOf);
   for (const [title, group] of titles) {
     if (group.length === 1) {
-      names.set(group[0].id, title);
+      names.set(group[0].id, group[0].title || group[0].experiment);
       continue;
     }
     const axes = axesOf(group).map(([axis]) => axis);
     const short = axisNames(axes);
     const inAxes = (e) => axes.filter((axis) => axis in e.axes)
       .map((axis) => `${short.get(axis)} ${axisText(e.axes[axis])}`).join(" · ");
-    const isOwn = group.every((e) => e.title === "" || e.title === e.experiment);
-    const prefix = titles.size > 1 && !isOwn ? `${title}: ` : "";
+    const prefix = titles.size > 1 && title !== "" ? `${title}: ` : "";
     for (const [text, same] of groupBy(group, inAxes)) {
       for (const e of same) names.set(e.id, text !== "" && same.length === 1 ? prefix + text : e.experiment);
     }
@@ -191,10 +193,10 @@ function sweeps(experiments, axis, metric) {
   const used = experiments.filter((e) => axis in e.axes && e.metrics[metric]?.count > 0);
   const others = axesOf(used).map(([name]) => name).filter((name) => name !== axis && name !== "seed");
   const short = axisNames([...others, axis]);
-  const titles = new Set(used.map((e) => e.title));
+  const subjects = new Set(used.map(subjectOf));
   const testbeds = new Set(used.map((e) => e.testbed));
   const nameOf = (e) => [
-    titles.size > 1 ? e.title : "", testbeds.size > 1 ? e.testbed : "",
+    subjects.size > 1 ? subjectOf(e) : "", testbeds.size > 1 ? e.testbed : "",
     ...others.filter((name) => name in e.axes).map((name) => `${short.get(name)} ${axisText(e.axes[name])}`),
   ].filter(Boolean).join(" · ");
   const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
@@ -827,7 +829,7 @@ function startPage() {
     spans.push(...distinct("candor").map((version) => `candor ${version}`));
     const testbeds = distinct("testbed");
     const titles = distinct("title");
-    if (titles.length === 1) {
+    if (titles.length === 1 && all.every(({ title }) => title)) {
       $("headline").textContent = titles[0];
       document.title = `${titles[0]} – latency report`;
     }
