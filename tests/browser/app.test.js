@@ -217,6 +217,18 @@ test("a history has a line for each Debian, and diamonds where something changed
   assert.equal(app.stateFromHash("#past=c", { ...REPORT, past }).past, "a");
 });
 
+test("claims are counted without those about alternatives, and empty columns are left out", () => {
+  const claim = (id, agreement, alternative = null) => ({ id, says: `says ${id}`, published: "", found: "1.0", bounds: "at most 2", agreement, alternative, note: "" });
+  const claims = [claim("a", "yes"), claim("b", "no"), claim("c", "depends"), claim("d", "no"), claim("a", "no", "board")];
+  assert.equal(app.claimsText(claims), "1 of 4 claims agrees, 2 no, 1 depends");
+  assert.equal(app.claimsText([claim("a", "yes")]), "1 of 1 claim agrees");
+  assert.deepEqual(app.claimRows(claims.slice(0, 2)), {
+    head: ["Id", "Claim", "Found", "Agreement is", "Agrees"], keys: ["id", "says", "found", "bounds", "agreement"],
+    rows: [["a", "says a", "1.0", "at most 2", "yes"], ["b", "says b", "1.0", "at most 2", "no"]],
+  });
+  assert.ok(app.claimRows(claims).head.includes("Of"));
+});
+
 test("what ran last is chosen, also against an older address", () => {
   const report = { ...REPORT, latest: ["half-2"], run: "b" };
   assert.deepEqual(app.initialState(report).chosen, ["half-2"]);

@@ -57,7 +57,7 @@ const overlay = (read) => page.evaluate(`(${read})(document.getElementById("over
 const names = () => page.locator("#rows input").evaluateAll((boxes) => boxes.map((box) => box.getAttribute("aria-label")));
 const box = (id) => page.locator(`#rows input[data-experiment="${id}"]`);
 
-const result = (id) => fixture.result(dir, id);
+const result = (id, folder = dir) => fixture.result(folder, id);
 /** A number as the page writes it. */
 const shown = (number) => number.toLocaleString("en-US");
 
@@ -402,6 +402,33 @@ test("a chart file that is gone is named", async () => {
     fs.writeFileSync(file, bytes);
   }
   assert.match(trouble.splice(0).join("\n"), /^error: Failed to load resource: net::ERR_FILE_NOT_FOUND$/);
+});
+
+test("the report of claims has their table, also when it is written again", async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "candor-claims-"));
+  try {
+    fixture.claims(folder);
+    for (const again of [false, true]) {
+      if (again) fixture.report(folder);
+      await open("", {}, folder);
+      assert.match(await page.locator("#claims-hint").innerText(), /^1 of 2 claims agrees, 1 no, when they were last judged/);
+      assert.deepEqual(await page.locator("#claims-table th").allInnerTexts(), ["Id", "Claim", "Published", "Found", "Agreement is", "Agrees", "Note"]);
+      const rows = (await page.locator("#claims-table tbody tr").allInnerTexts()).map((row) => row.split("\t"));
+      assert.deepEqual(rows.map(([id, , published, , bounds, agrees]) => [id, published, bounds, agrees]),
+        [["G1", "35 us", "at least 30", "yes"], ["G2", "none", "at most 0.001", "no"]]);
+      assert.equal(rows[0][1], "no frame is faster");
+      assert.match(rows[1][1], /: total_latency min$/);
+      const figures = result("flood-none", folder).metrics;
+      assert.equal(Number(rows[1][3]), Number((figures.total_latency.min_ns / 1000).toFixed(1)));
+      assert.equal(await page.locator("#claims-table .bad").innerText(), "no");
+      if (process.env.SCREENSHOTS) await page.screenshot({ path: path.join(process.env.SCREENSHOTS, "claims.png"), fullPage: true });
+      await page.context().close();
+    }
+    await open();
+    assert.ok(await page.locator("#claims").isHidden(), "a run without claims has no table of them");
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
 });
 
 test("latencies over kernels stand in the order of their versions", async () => {

@@ -592,6 +592,23 @@ function rangeText(range) {
   return range === null ? "" : least === most ? least : `${least} to ${most}`;
 }
 
+/** How many claims agree, without those about alternatives: `29 of 30 claims agree, 1 depends`. */
+function claimsText(claims) {
+  const counted = claims.filter(({ alternative }) => alternative === null);
+  const others = groupBy(counted.filter(({ agreement }) => agreement !== "yes"), ({ agreement }) => agreement);
+  const yes = counted.filter(({ agreement }) => agreement === "yes").length;
+  return [`${count(yes)} of ${count(counted.length)} ${counted.length === 1 ? "claim" : "claims"} agree${yes === 1 ? "s" : ""}`,
+    ...[...others].map(([word, of]) => `${count(of.length)} ${word}`)].join(", ");
+}
+
+/** The head and the rows of the table of claims: texts, with columns that are empty left out. */
+function claimRows(claims) {
+  const columns = [["Id", "id"], ["Claim", "says"], ["Of", "alternative"], ["Published", "published"], ["Found", "found"],
+    ["Agreement is", "bounds"], ["Agrees", "agreement"], ["Note", "note"]];
+  const used = columns.filter(([, key]) => claims.some((claim) => claim[key]));
+  return { head: used.map(([label]) => label), keys: used.map(([, key]) => key), rows: claims.map((claim) => used.map(([, key]) => claim[key] ?? "")) };
+}
+
 /** An experiment on one release after the other; a line for each Debian, with and without PREEMPT_RT. */
 function pastPlot(lines, scale, theme) {
   const middle = (range) => (range[0] + range[1]) / 2;
@@ -742,6 +759,7 @@ function startPage() {
     buildHead();
     buildControls();
     buildColumns();
+    buildClaims();
     buildReadout();
     render();
     document.body.dataset.ready = "true";
@@ -918,6 +936,23 @@ function startPage() {
       };
       $("columns").append(h("th", { scope: "col", "data-key": key, className: axis === undefined ? "" : "axis" }, button));
     }
+  }
+
+  /** What became of the claims, as the program judged them. */
+  function buildClaims() {
+    const { claims } = report;
+    $("claims").hidden = claims.length === 0;
+    if (claims.length === 0) return;
+    $("claims-hint").replaceChildren(`${claimsText(claims)}, when they were last judged. `,
+      h("code", {}, "candor lab claims FILE --no-run"), " judges them again. Times are in µs.");
+    const { head, keys, rows } = claimRows(claims);
+    const classOf = (at, text) => {
+      if (keys[at] === "agreement" && !["yes", "too few seeds"].includes(text)) return "bad";
+      return ["says", "published", "note", "alternative"].includes(keys[at]) ? "words" : "";
+    };
+    $("claims-table").replaceChildren(
+      h("thead", {}, h("tr", {}, head.map((text, at) => h("th", { scope: "col", className: classOf(at, "yes") }, text)))),
+      h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((text, at) => h("td", { className: classOf(at, text) }, text))))));
   }
 
   // -- State to page.
@@ -1454,7 +1489,7 @@ function startPage() {
 
 if (typeof module !== "undefined") {
   module.exports = {
-    ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, changeText, chosenExactly, columnsOf, compareVersions, count,
+    ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, changeText, chosenExactly, claimRows, claimsText, columnsOf, compareVersions, count,
     drawnAxes, duration, initialState, kindOf, matches, namesOf, numberOf, pastPlot, percent, plotText, profilePlot, profilesCsv, rampColour, rangeText, readout,
     runningSum, scheduleParts, sorted, stateFromHash, stateToHash, styleOf, sweepPlot, sweeps, timePlot, toggled, visible,
     worst, worstText,
