@@ -6,7 +6,7 @@ const test = require("node:test");
 const app = require("../../crates/lab/src/report/app.js");
 
 const experiment = (id, axes, p99, sent = 10) => ({
-  id, experiment: id, title: "", testbed: "sim", conditions: "model", axes,
+  id, experiment: id, base: "", title: "", testbed: "sim", conditions: "model", axes,
   counts: { sent, received: sent, not_routed: 0, refused: 0, lost: 0 }, buses: [],
   metrics: p99 === null ? {} : { total_latency: { count: sent, p99_ns: p99 } },
 });
@@ -158,6 +158,10 @@ test("names come from the axes that differ", () => {
     ["T: traffic half", "T: traffic flood", "U"]);
   assert.deepEqual(named(of("a", "T", {}), of("b", "T", {})), ["a", "b"], "nothing differs");
   assert.deepEqual(named({ id: "x 1", experiment: "x", title: "x", axes: {} }, { id: "x 2", experiment: "x", title: "x", axes: {} }), ["x 1", "x 2"]);
+  // Without a title, the name that a matrix made them of is in its place.
+  const untitled = (id, base, size) => ({ ...of(id, "", { size }), base });
+  assert.deepEqual(named(untitled("2", "", "2"), untitled("8", "", "8")), ["size 2", "size 8"]);
+  assert.deepEqual(named(untitled("a-2", "a", "2"), untitled("a-8", "a", "8"), untitled("b-2", "b", "2")), ["a: size 2", "a: size 8", "b-2"]);
   assert.deepEqual([...app.axisNames(["a.size", "b.size", "load.kind"]).values()], ["a.size", "b.size", "load"]);
 });
 
@@ -213,6 +217,18 @@ test("a history has a line for each Debian, and diamonds where something changed
   assert.equal(app.stateFromHash("#past=c", { ...REPORT, past }).past, "a");
 });
 
+test("claims are counted without those about alternatives, and empty columns are left out", () => {
+  const claim = (id, agreement, alternative = null) => ({ id, says: `says ${id}`, published: "", found: "1.0", bounds: "at most 2", agreement, alternative, note: "" });
+  const claims = [claim("a", "yes"), claim("b", "no"), claim("c", "depends"), claim("d", "no"), claim("a", "no", "board")];
+  assert.equal(app.claimsText(claims), "1 of 4 claims agrees, 2 no, 1 depends");
+  assert.equal(app.claimsText([claim("a", "yes")]), "1 of 1 claim agrees");
+  assert.deepEqual(app.claimRows(claims.slice(0, 2)), {
+    head: ["Id", "Claim", "Found", "Agreement is", "Agrees"], keys: ["id", "says", "found", "bounds", "agreement"],
+    rows: [["a", "says a", "1.0", "at most 2", "yes"], ["b", "says b", "1.0", "at most 2", "no"]],
+  });
+  assert.ok(app.claimRows(claims).head.includes("Of"));
+});
+
 test("what ran last is chosen, also against an older address", () => {
   const report = { ...REPORT, latest: ["half-2"], run: "b" };
   assert.deepEqual(app.initialState(report).chosen, ["half-2"]);
@@ -261,12 +277,40 @@ test("latencies are drawn over axes of numbers", () => {
     run("1", "100us", 8, 9, 12), run("2", "25us", 1, 2, 3), run("3", "25us", 0, 3, 5), run("4", "25us", 2, 4, 4),
     run("5", "3ms", 6, 7, 8), run("6", "25us", 5, 5, 5, "b"),
   ];
-  assert.deepEqual(app.numericAxes(all), ["delay"]);
+  assert.deepEqual(app.drawnAxes(all), ["delay"]);
   assert.deepEqual(app.sweeps(all, "delay", "latency"), [
     { name: "kind a", points: [{ at: 25, min: 0, p50: 3, max: 5 }, { at: 100, min: 8, p50: 9, max: 12 }, { at: 3_000, min: 6, p50: 7, max: 8 }] },
     { name: "kind b", points: [{ at: 25, min: 5, p50: 5, max: 5 }] },
   ]);
   assert.deepEqual(app.sweeps(all, "delay", "absent"), []);
+  // Without titles, experiments are kept apart by their names before the matrix.
+  const named = [["a", "1us", 1], ["a", "2us", 2], ["b", "1us", 3]].map(([base, delay, ns]) => ({ ...run(`${base}-${delay}`, delay, ns, ns, ns), base }));
+  assert.deepEqual(app.sweeps(named, "delay", "latency").map(({ name, points }) => [name, points.length]), [["a", 2], ["b", 1]]);
+});
+
+test("versions are ordered as versions and drawn at equal distances, numbers stay numbers", () => {
+  const order = ["6.9", "6.12", "6.12-rt", "debian:6.12.9+deb13-amd64", "debian:6.12.90+deb13-amd64", "6.18-rc3", "6.18", "debian:6.18", "7.2", "bzImage-6.9", "bzImage-6.18"];
+  assert.deepEqual([...order].reverse().sort(app.compareVersions), order);
+  const run = (axis, value, versions) => ({
+    ...experiment(value, { [axis]: value }, 1), versions, metrics: { latency: { count: 1, min_ns: 1, p50_ns: 2, max_ns: 3 } },
+  });
+  const kernels = ["6.18", "6.9", "6.12-rt"].map((value) => run("vm.kernel", value, ["vm.kernel"]));
+  const rates = ["6.18", "6.9", "10.1"].map((value) => run("rate", value));
+  assert.deepEqual([kernels, rates].map((all) => app.axesOf(all)), [[["vm.kernel", ["6.9", "6.12-rt", "6.18"]]], [["rate", ["6.18", "6.9", "10.1"]]]]);
+  assert.deepEqual([app.kindOf(kernels, "vm.kernel"), app.kindOf(rates, "rate"), app.kindOf(REPORT.experiments, "traffic.kind")], ["versions", "numbers", "words"]);
+  assert.deepEqual([app.drawnAxes(kernels), app.drawnAxes(rates)], [["vm.kernel"], ["rate"]]);
+  // The table is in the same order.
+  const key = "axis.vm.kernel";
+  const table = app.sorted(kernels, "latency", { key, descending: false }, new Map(), app.columnsOf(kernels));
+  assert.deepEqual(ids(table), ["6.9", "6.12-rt", "6.18"]);
+  const places = (all, axis) => app.sweeps(all, axis, "latency")[0].points.map(({ at }) => at);
+  assert.deepEqual([places(kernels, "vm.kernel"), places(rates, "rate")], [["6.9", "6.12-rt", "6.18"], [6.18, 6.9, 10.1]]);
+  const theme = { series: list("series")[0] };
+  const [{ points }] = app.sweeps(kernels, "vm.kernel", "latency");
+  // The first series has no 6.9.
+  const { layout } = app.sweepPlot([{ name: "a", points: points.slice(1) }, { name: "b", points }], "kernel", "Latency", "log", theme);
+  assert.deepEqual([layout.xaxis.type, layout.xaxis.categoryarray], ["category", ["6.9", "6.12-rt", "6.18"]]);
+  assert.equal(app.sweepPlot(app.sweeps(rates, "rate", "latency"), "rate", "Latency", "log", theme).layout.xaxis.type, undefined);
 });
 
 test("a frame of a schedule that reaches over the end of the cycle has a part at its begin", () => {

@@ -2,7 +2,7 @@
 // the program writes. The files of the experiments are beside this one.
 "use strict";
 
-const { execFileSync } = require("node:child_process");
+const { execFileSync, spawnSync } = require("node:child_process");
 const fs = require("node:fs");
 const path = require("node:path");
 
@@ -44,4 +44,44 @@ function write(dir) {
   run(dir, "matrix.toml");
 }
 
-module.exports = { EDITED, HOSTILE, result, run, write };
+/** The report of an experiment that a matrix has put on these kernels; its figures are those of a simulation. */
+function kernels(dir, names) {
+  run(dir, "matrix.toml", "--only", "flood-none");
+  const own = result(dir, "flood-none");
+  fs.rmSync(path.join(dir, "results", "flood-none.json"));
+  for (const name of names) {
+    const experiment = `flood-${name.replaceAll(/[^\w.-]/g, "-")}`;
+    const edited = { ...own, experiment, axes: { "vm.kernel": name } };
+    fs.writeFileSync(path.join(dir, "results", `${experiment}.json`), JSON.stringify(edited, null, 2));
+  }
+  report(dir);
+}
+
+/** Writes the report again. */
+function report(dir) {
+  execFileSync(CANDOR, ["lab", "report", dir], { stdio: "ignore" });
+}
+
+/** Claims and their report: one holds, and one does not, so that the exit code is 1. */
+function claims(dir) {
+  const text = fs.readFileSync(path.join(__dirname, "experiments", "matrix.toml"), "utf8").replace(/\[\[figure\]\][^]*/, "");
+  const file = path.join(dir, "claims.toml");
+  fs.writeFileSync(file, `${text}
+[[claim]]
+id = "G1"
+says = "no frame is faster"
+published = "35 us"
+value = "flood-none gateway_latency min"
+at_least = 30
+[[claim]]
+id = "G2"
+published = "none"
+value = "flood-none total_latency min"
+at_most = 0.001
+note = "the model has a bus"
+`);
+  const { status } = spawnSync(CANDOR, ["lab", "claims", file, "--out", dir], { stdio: "ignore" });
+  if (status !== 1) throw new Error(`the exit code is ${status}`);
+}
+
+module.exports = { EDITED, HOSTILE, claims, kernels, report, result, run, write };

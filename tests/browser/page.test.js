@@ -57,7 +57,7 @@ const overlay = (read) => page.evaluate(`(${read})(document.getElementById("over
 const names = () => page.locator("#rows input").evaluateAll((boxes) => boxes.map((box) => box.getAttribute("aria-label")));
 const box = (id) => page.locator(`#rows input[data-experiment="${id}"]`);
 
-const result = (id) => fixture.result(dir, id);
+const result = (id, folder = dir) => fixture.result(folder, id);
 /** A number as the page writes it. */
 const shown = (number) => number.toLocaleString("en-US");
 
@@ -402,6 +402,54 @@ test("a chart file that is gone is named", async () => {
     fs.writeFileSync(file, bytes);
   }
   assert.match(trouble.splice(0).join("\n"), /^error: Failed to load resource: net::ERR_FILE_NOT_FOUND$/);
+});
+
+test("the report of claims has their table, also when it is written again", async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "candor-claims-"));
+  try {
+    fixture.claims(folder);
+    for (const again of [false, true]) {
+      if (again) fixture.report(folder);
+      await open("", {}, folder);
+      assert.match(await page.locator("#claims-hint").innerText(), /^1 of 2 claims agrees, 1 no, when they were last judged/);
+      assert.deepEqual(await page.locator("#claims-table th").allInnerTexts(), ["Id", "Claim", "Published", "Found", "Agreement is", "Agrees", "Note"]);
+      const rows = (await page.locator("#claims-table tbody tr").allInnerTexts()).map((row) => row.split("\t"));
+      assert.deepEqual(rows.map(([id, , published, , bounds, agrees]) => [id, published, bounds, agrees]),
+        [["G1", "35 us", "at least 30", "yes"], ["G2", "none", "at most 0.001", "no"]]);
+      assert.equal(rows[0][1], "no frame is faster");
+      assert.match(rows[1][1], /: total_latency min$/);
+      const figures = result("flood-none", folder).metrics;
+      assert.equal(Number(rows[1][3]), Number((figures.total_latency.min_ns / 1000).toFixed(1)));
+      assert.equal(await page.locator("#claims-table .bad").innerText(), "no");
+      if (process.env.SCREENSHOTS) await page.screenshot({ path: path.join(process.env.SCREENSHOTS, "claims.png"), fullPage: true });
+      await page.context().close();
+    }
+    await open();
+    assert.ok(await page.locator("#claims").isHidden(), "a run without claims has no table of them");
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
+});
+
+test("latencies over kernels stand in the order of their versions", async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "candor-versions-"));
+  try {
+    fixture.kernels(folder, ["6.9", "6.12", "6.18", "debian:6.12.90+deb13-amd64", "6.12-rt", "7.2"]);
+    await open("", {}, folder);
+    assert.equal(await page.locator("#sweep-title").innerText(), "Gateway latency over kernel");
+    const labels = page.locator("#sweep-chart .xtick text");
+    await labels.first().waitFor();
+    const ordered = ["6.9", "6.12", "6.12-rt", "debian:6.12.90+deb13-amd64", "6.18", "7.2"];
+    assert.deepEqual(await labels.allTextContents(), ordered);
+    const line = await page.evaluate(() => document.getElementById("sweep-chart").data.find(({ mode }) => mode === "lines+markers").x);
+    assert.deepEqual(line, ordered);
+    const options = await page.locator('select[data-axis="vm.kernel"] option').allTextContents();
+    assert.deepEqual(options, ["all", ...ordered]);
+    await page.locator("#sweep").scrollIntoViewIfNeeded();
+    if (process.env.SCREENSHOTS) await page.locator("#sweep").screenshot({ path: path.join(process.env.SCREENSHOTS, "versions.png") });
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
 });
 
 for (const [width, height] of [[1400, 1000], [390, 844]]) {

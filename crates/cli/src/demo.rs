@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use candor_lab::campaign::{self, Options};
+use candor_lab::report::{self, Besides};
 use candor_lab::run::Settings;
 use candor_lab::testbed::Testbeds;
-use candor_lab::{Experiment, report, run};
+use candor_lab::{Experiment, run};
 use candor_lat::Metric;
 use candor_lat::text::{self, Canvas, Charset, Scale, Series};
 use candor_output::say;
@@ -88,7 +89,8 @@ pub(crate) fn run(arguments: &Demo) -> Answer {
     print(&out)?;
 
     let latest: Vec<_> = results.iter().map(|result| result.experiment.clone()).collect();
-    report::write(&arguments.out, Some(&latest), None).map_err(|error| error.to_string())?;
+    let besides = Besides { latest: Some(&latest), ..Besides::default() };
+    report::write(&arguments.out, besides).map_err(|error| error.to_string())?;
     let index = arguments.out.join("index.html");
     say!("report: {}", index.display());
     let replay = shell_word(&folder.join("replay.toml").display().to_string());

@@ -269,7 +269,7 @@ fn read(
     let reading = Reading { file, table: &table, common: &common, base, network };
     let Examined { kind, conditions, inputs, count } = (kind.read)(reading)?;
     Some(Experiment {
-        title: common.title.unwrap_or(&group).to_owned(),
+        title: common.title.unwrap_or_default().to_owned(),
         name,
         group,
         axes,

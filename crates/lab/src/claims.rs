@@ -31,6 +31,7 @@ use crate::experiment::{Experiment, Testbed};
 use crate::group::Range;
 use crate::quantity::{self, Quantity, Unit};
 use crate::result::{ResultFile, is_loaded};
+use crate::sweep::subject;
 
 /// Seeds from which on a claim about chance has a verdict.
 const ENOUGH_SEEDS: usize = 3;
@@ -46,7 +47,7 @@ const MOST_NAMES: usize = 5;
 pub struct Claim {
     /// Which.
     pub id: String,
-    /// What is claimed.
+    /// What is claimed; empty if the file does not say: see [`Claim::spoken`].
     pub says: String,
     /// What was published, for people.
     pub published: String,
@@ -274,6 +275,30 @@ impl Claim {
         self.value.runs(results).first().map(|run| run.counts.sent)
     }
 
+    /// What it is about: what the file says, or else its values, each by the title of its experiment or by the settings of that.
+    #[must_use]
+    pub fn spoken(&self, results: &[ResultFile]) -> String {
+        if !self.says.is_empty() {
+            return self.says.clone();
+        }
+        let said = |term: &Term| match term.runs(results).first() {
+            Some(run) => {
+                let quantity = term.text.split_once(' ').map_or("", |(_, quantity)| quantity);
+                format!("{}: {quantity}", subject(run))
+            }
+            None => term.text.clone(),
+        };
+        let less = |value: &Term, minus: &Option<Term>| match minus {
+            Some(minus) => format!("{} less {}", said(value), said(minus)),
+            None => said(value),
+        };
+        let dividend = less(&self.value, &self.minus);
+        match &self.over {
+            Some(over) => format!("{dividend}, over {}", less(over, &self.over_minus)),
+            None => dividend,
+        }
+    }
+
     /// Why it has no value, if there is a reason: that of the first figure that no result has.
     #[must_use]
     pub fn why_missing(&self, results: &[ResultFile]) -> Option<String> {
@@ -437,7 +462,7 @@ fn read_each(table: &Table, replacement: &Replacement, findings: &Findings) -> V
 }
 
 fn read_one(mut section: Section<'_>, each: Option<&str>) -> Option<Claim> {
-    section.require(&["id", "says", "value"]);
+    section.require(&["id", "value"]);
     section.has("each");
     let filled = |text: &str| text.replace(EACH, each.unwrap_or(EACH));
     let term = |section: &mut Section<'_>, key| {

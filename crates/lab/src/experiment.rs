@@ -29,7 +29,7 @@ pub struct Experiment {
     pub name: String,
     /// The name in the file of experiments: the runs with several seeds share it.
     pub group: String,
-    /// What it is about.
+    /// What it is about; empty if the file does not say.
     pub title: String,
     /// Its place in the matrix.
     pub axes: Vec<(String, String)>,

@@ -17,9 +17,10 @@ const PAGE_HEAD_LEN: u64 = 16 << 10;
 /// How much of a result is read to find its schema, which comes first.
 const RESULT_HEAD_LEN: u64 = 64;
 /// What a report keeps in its folder `report`.
-const ASSETS: [&str; 8] = [
+const ASSETS: [&str; 9] = [
     "app.js",
     "charts",
+    "claims.json",
     "data.js",
     "figures.json",
     "frames",

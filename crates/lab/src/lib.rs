@@ -12,6 +12,7 @@
 //! `candor-sim` ([`rules`]) and orders to the machines of `candor-vm`, measures with `candor-lat`, and
 //! keeps what comes out.
 
+pub mod axis;
 pub mod builder;
 pub mod campaign;
 pub mod capture;

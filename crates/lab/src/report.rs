@@ -8,6 +8,7 @@
 //! DIR/report/plotly.min.js        the plotting library, once per report
 //! DIR/report/data.js              the key figures of all experiments
 //! DIR/report/figures.json         the charts of the file of experiments that the page links to
+//! DIR/report/claims.json          what became of the claims of that file, when they were last judged
 //! DIR/report/latest.json          which experiments ran last: these are shown when the page is opened
 //! DIR/report/charts/EXPERIMENT.js latency profiles of one experiment
 //! DIR/report/frames/EXPERIMENT.js its time chart, if there is a line per frame
@@ -37,16 +38,18 @@ use std::path::{Path, PathBuf};
 use candor_causes::Cause;
 use candor_lat::section::{Cell, Column, Row, SectionKind, Shown};
 use candor_lat::{Metric, TapPath};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::axis;
 use crate::campaign::Figure;
 use crate::compare::{Side, profiles_of, read_profiles};
 use crate::history::history;
 use crate::result::ResultFile;
 use crate::results::{Error, files_in, read_files, unreadable};
 use crate::sections::{self, RULES};
+use crate::sweep::base_name;
 
 /// A report that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,19 +60,44 @@ pub struct Report {
     pub experiments: usize,
 }
 
+/// What a page shows besides results. Without one of them it stays with what it knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Besides<'a> {
+    /// The experiments that ran last: the page opens on them and lists them first.
+    pub latest: Option<&'a [String]>,
+    /// What the page links to.
+    pub figures: Option<&'a [Figure]>,
+    /// What became of claims.
+    pub claims: Option<&'a [JudgedClaim]>,
+}
+
+/// A claim as the page shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JudgedClaim {
+    /// Which.
+    pub id: String,
+    /// What is claimed.
+    pub says: String,
+    /// What was published, for people.
+    pub published: String,
+    /// The values that were found, for people.
+    pub found: String,
+    /// The bounds, for people.
+    pub bounds: String,
+    /// The word of its [`Agreement`](crate::claims::Agreement).
+    pub agreement: String,
+    /// The alternative that it is about, whose claims are not counted.
+    pub alternative: Option<String>,
+    /// What is known about an agreement or its lack.
+    pub note: String,
+}
+
 /// Writes the report on all results in `dir`.
-///
-/// `latest` are the experiments that ran last: the page opens on them and lists them first. Without
-/// them it stays with those it knows, and so it does with the figures that the page links to.
 ///
 /// # Errors
 /// There are no results, a result is broken, or a file cannot be read or written. A report that
 /// was there before stays usable: its page is replaced last.
-pub fn write(
-    dir: &Path,
-    latest: Option<&[String]>,
-    figures: Option<&[Figure]>,
-) -> Result<Report, Error> {
+pub fn write(dir: &Path, besides: Besides<'_>) -> Result<Report, Error> {
     let results = read_files(&dir.join("results"))?;
     let side = Side {
         results: results.iter().map(|(_, _, result)| result.clone()).collect(),
@@ -81,7 +109,7 @@ pub fn write(
     make_dir(&charts)?;
     make_dir(&frames)?;
 
-    let mut page = Page::new(kept(&assets.join("latest.json"), latest)?);
+    let mut page = Page::new(kept(&assets.join("latest.json"), besides.latest)?);
     page.past = past::past(history(&side).points);
     drop(side);
     for (path, id, mut result) in results {
@@ -95,10 +123,20 @@ pub fn write(
         let has_frames = thinned.is_some();
         let seed_text = result.seed.to_string();
         let idle_rules = take_idle_rules(&mut result);
-        page.experiments.push(Experiment { id, seed_text, has_frames, idle_rules, result });
+        let versions = axis::versions(&result);
+        page.experiments.push(Experiment {
+            id,
+            seed_text,
+            has_frames,
+            idle_rules,
+            base: base_name(&result).to_owned(),
+            versions,
+            result,
+        });
     }
     page.arrange();
-    page.figures = page.drawn(kept(&assets.join("figures.json"), figures)?);
+    page.figures = page.drawn(kept(&assets.join("figures.json"), besides.figures)?);
+    page.claims = kept(&assets.join("claims.json"), besides.claims)?;
     remove_stale(&charts, &page, |_| true)?;
     remove_stale(&frames, &page, |experiment| experiment.has_frames)?;
 
@@ -157,6 +195,7 @@ struct Page {
     /// The experiments that ran last, in their order.
     latest: Vec<String>,
     figures: Vec<Drawn>,
+    claims: Vec<JudgedClaim>,
     /// What ran on one kernel after the other.
     past: Vec<past::Past>,
     /// Another one after another run: then the page does not go on with what was chosen before.
@@ -217,6 +256,11 @@ struct Experiment {
     /// Rules and destinations that took no frame: left out of the result, since there may be
     /// thousands.
     idle_rules: usize,
+    /// The name of the experiment that a matrix made it of; empty if that has none.
+    base: String,
+    /// The axes whose value is a version, which looks like a number to the page.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    versions: Vec<String>,
     #[serde(flatten)]
     result: ResultFile,
 }
@@ -248,6 +292,7 @@ impl Page {
             sections: sections::ALL.iter().filter_map(section).collect(),
             latest,
             figures: Vec::new(),
+            claims: Vec::new(),
             past: Vec::new(),
             run: String::new(),
             experiments: Vec::new(),

@@ -1,4 +1,4 @@
-//! Sweeps: a latency over an axis of numbers, such as the relay delay of a flow or the load of a link.
+//! Sweeps: a latency over an axis, such as the relay delay of a flow, the load of a link or the kernel.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use candor_lat::Metric;
 use candor_lat::result::file_name;
 use candor_lat::text::Range;
-use candor_time::Nanos;
 
+use crate::axis::{Order, text_of};
 use crate::group::{Group, groups};
 use crate::result::{Figures, ResultFile};
 
@@ -16,7 +16,7 @@ use crate::result::{Figures, ResultFile};
 pub struct Sweep {
     /// In what they differ from other sweeps; empty if there are none.
     pub name: String,
-    /// The figures for each value of the axis, named by it, in the order of their numbers. Of several runs, the
+    /// The figures for each value of the axis, named by it, in the [`Order`] of the axis. Of several runs, the
     /// smallest, the median of the medians and the largest.
     pub ranges: Vec<Range>,
 }
@@ -48,15 +48,19 @@ pub fn sweeps(results: &[&ResultFile], axis: &str, metric: Metric) -> Vec<Sweep>
     let used: Vec<_> = results.iter().filter(has_both).copied().collect();
     let others = axes(&used);
     let others: Vec<_> = others.iter().filter(|name| *name != axis).collect();
+    let orders: Vec<_> = others.iter().map(|name| Order::of(&used, name)).collect();
+    let order = Order::of(&used, axis);
     let mut sweeps: Vec<Points> = Vec::new();
     for group in groups(used) {
         let first = group.runs[0];
-        let own = others.iter().filter_map(|name| Some((*name, text_of(first.axes.get(*name)?))));
-        let own: Vec<_> =
-            own.map(|(name, value)| (last_part(name).to_owned(), value.to_owned())).collect();
+        let own = others.iter().zip(&orders).filter_map(|(name, order)| {
+            let value = text_of(first.axes.get(*name)?).to_owned();
+            Some(Place { axis: last_part(name).to_owned(), value, order: *order })
+        });
+        let own: Vec<_> = own.collect();
         let value = text_of(&first.axes[axis]).to_owned();
         let Some(range) = range(&group, metric, &value) else { continue };
-        let experiment = experiment(&group);
+        let experiment = base_name(first);
         let place = sweeps.iter().position(|it| it.experiment == experiment && it.own == own);
         let place = place.unwrap_or_else(|| {
             // What has no title of its own has the name of its place in the matrix in its place.
@@ -71,17 +75,16 @@ pub fn sweeps(results: &[&ResultFile], axis: &str, metric: Metric) -> Vec<Sweep>
     let experiments: BTreeSet<_> = sweeps.iter().map(|it| it.experiment.clone()).collect();
     let titles: BTreeSet<_> = sweeps.iter().map(|it| it.title.clone()).collect();
     sweeps.sort_by(|one, other| {
-        let numbers = |it: &Points| it.own.iter().map(|(_, value)| number_of(value)).collect();
-        let (one, other): (Vec<f64>, Vec<f64>) = (numbers(one), numbers(other));
-        let pairs = one.iter().zip(&other).map(|(one, other)| one.total_cmp(other));
+        let pairs = one.own.iter().zip(&other.own);
+        let pairs = pairs.map(|(one, other)| one.order.compare(&one.value, &other.value));
         pairs.fold(Ordering::Equal, Ordering::then)
     });
     let sweep = |Points { title, experiment, own, mut ranges }: Points| {
-        ranges.sort_by(|one, other| number_of(&one.name).total_cmp(&number_of(&other.name)));
+        ranges.sort_by(|one, other| order.compare(&one.name, &other.name));
         // Experiments with one title are told apart by their names.
         let title = if titles.len() < experiments.len() { experiment } else { title };
         let title = Some(title).filter(|title| experiments.len() > 1 && !title.is_empty());
-        let own = own.iter().map(|(name, value)| format!("{name} {value}"));
+        let own = own.iter().map(|Place { axis, value, .. }| format!("{axis} {value}"));
         Sweep { name: title.into_iter().chain(own).collect::<Vec<_>>().join(" · "), ranges }
     };
     sweeps.into_iter().map(sweep).collect()
@@ -91,15 +94,24 @@ pub fn sweeps(results: &[&ResultFile], axis: &str, metric: Metric) -> Vec<Sweep>
 struct Points {
     title: String,
     experiment: String,
-    /// The other axes, with their values.
-    own: Vec<(String, String)>,
+    /// Where it is on the other axes.
+    own: Vec<Place>,
     ranges: Vec<Range>,
 }
 
-/// The name of the experiment that a matrix made a group of: without the values of its axes at the end.
-fn experiment<'a>(group: &Group<'a>) -> &'a str {
-    let values: Vec<_> = group.runs[0].axes.values().map(|it| file_name(text_of(it))).collect();
-    let mut name = group.name;
+/// A place on an axis.
+#[derive(PartialEq, Eq)]
+struct Place {
+    axis: String,
+    value: String,
+    order: Order,
+}
+
+/// The name of the experiment that a matrix made this one of: without the values of its axes at the end. Empty if it has
+/// none.
+pub(crate) fn base_name(result: &ResultFile) -> &str {
+    let values: Vec<_> = result.axes.values().map(|it| file_name(text_of(it))).collect();
+    let mut name = result.group();
     while let Some(shorter) =
         values.iter().find_map(|value| name.strip_suffix(value.as_str())?.strip_suffix('-'))
     {
@@ -109,19 +121,26 @@ fn experiment<'a>(group: &Group<'a>) -> &'a str {
     if values.iter().any(|value| value == name) { "" } else { name }
 }
 
+/// What a result is about: its title, or else where it is on the axes of its matrix, or else its name.
+#[must_use]
+pub fn subject(result: &ResultFile) -> String {
+    let has_title = !result.title.is_empty() && result.title != result.group();
+    let axes = result.axes.iter().filter(|(axis, _)| *axis != "seed");
+    let axes = axes.map(|(axis, value)| {
+        let axis = axis.strip_suffix(".kind").unwrap_or(axis);
+        format!("{} {}", last_part(axis), text_of(value))
+    });
+    let places = if has_title { String::new() } else { axes.collect::<Vec<_>>().join(" · ") };
+    match (has_title, places.is_empty(), base_name(result)) {
+        (true, ..) => result.title.clone(),
+        (_, true, _) => result.group().to_owned(),
+        (_, _, "") => places,
+        (_, _, base) => format!("{base} · {places}"),
+    }
+}
+
 fn last_part(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
-}
-
-/// A value without the quotes of TOML.
-fn text_of(value: &str) -> &str {
-    value.trim_matches('"')
-}
-
-/// What a value is ordered by: a duration in ns, a number; what is neither comes first.
-fn number_of(value: &str) -> f64 {
-    let duration = || value.parse::<Nanos>().map(|it| it.as_nanos() as f64);
-    value.parse::<f64>().or_else(|_| duration()).unwrap_or(f64::NEG_INFINITY)
 }
 
 fn range(group: &Group<'_>, metric: Metric, name: &str) -> Option<Range> {
@@ -135,4 +154,25 @@ fn range(group: &Group<'_>, metric: Metric, name: &str) -> Option<Range> {
         p50_ns: *medians.get(medians.len() / 2)?,
         max_ns: of(|it| it.max_ns).max()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::three_frames;
+
+    #[test]
+    fn kernels_stand_in_the_order_of_their_versions() {
+        let on = |kernel: &str| ResultFile {
+            experiment: format!("flood-{}", file_name(kernel)),
+            axes: [("vm.kernel".to_owned(), kernel.to_owned())].into(),
+            ..three_frames()
+        };
+        let results = ["6.18", "6.9", "debian:6.12.90+deb13-amd64", "6.12-rt"].map(on);
+        let results: Vec<_> = results.iter().collect();
+        let sweeps = sweeps(&results, "vm.kernel", Metric::TotalLatency);
+        let values: Vec<_> = sweeps[0].ranges.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(values, ["6.9", "6.12-rt", "debian:6.12.90+deb13-amd64", "6.18"]);
+        assert_eq!(sweeps.len(), 1);
+    }
 }

@@ -187,7 +187,7 @@ fn what_is_wrong_with_a_claim_is_reported_with_its_place() {
             "`over`: write `EXPERIMENT",
         ),
         ("[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one sent'", "7:1", "without bounds"),
-        ("[[claim]]\nid = 'C'\nvalue = 'one sent'\nat_least = 1", "7:1", "`says` is missing"),
+        ("[[claim]]\nid = 'C'\nsays = 'so'\nat_least = 1", "7:1", "`value` is missing"),
         (
             "[[claim]]\nid = 'C'\nsays = 'so'\nvalue = 'one sent'\natleast = 1\nat_most = 2",
             "11:1",

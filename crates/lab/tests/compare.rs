@@ -499,7 +499,7 @@ fn each_release_is_held_against_the_one_before_in_its_line() {
         std::fs::write(path, serde_json::to_vec(result).unwrap()).unwrap();
     }
     all.profiles.iter().for_each(|profile| drop(keep(dir.path(), profile).unwrap()));
-    report::write(dir.path(), None, None).unwrap();
+    report::write(dir.path(), report::Besides::default()).unwrap();
     let data = std::fs::read_to_string(dir.path().join("report/data.js")).unwrap();
     let expected = concat!(
         r#""past":[{"experiment":"can","built_by":"deb12","releases":[{"release":"6.1.0-10-amd64","#,

@@ -127,7 +127,7 @@ fn a_kind_of_somebody_else_runs_reports_and_has_a_claim() {
     assert!(agrees && outcome.differences.is_empty());
     let [ran] = &outcome.finished[..] else { panic!("{outcome:?}") };
     assert_eq!((ran.result.counts.received, ran.result.path.as_str()), (10, "round-trip"));
-    assert!(report::write(folder.path(), None, None).unwrap().index.is_file());
+    assert!(report::write(folder.path(), report::Besides::default()).unwrap().index.is_file());
     let csv = fs::read_to_string(folder.path().join("results/one.csv")).unwrap();
     assert_eq!(csv.lines().nth(1), Some("0,,echo,delivered,0,5000,5000"));
     let (_, agrees) = run(&["echo.delay=6us"], folder.path()).unwrap();

@@ -38,7 +38,7 @@ pub struct ResultFile {
     /// The name of the experiment of which this is a run, if it runs with several seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// What it is about.
+    /// What it is about; empty if nobody said.
     pub title: String,
     /// The version that made it.
     pub candor: String,

@@ -29,6 +29,7 @@ mod outside;
 mod plugin;
 mod profile;
 pub mod program;
+pub mod python;
 mod qemu;
 mod qmp;
 mod reserved_cpu;

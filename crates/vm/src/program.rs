@@ -42,6 +42,14 @@ const MAX_FILES: usize = 1000;
 /// # Errors
 /// If it, or something that it needs, is not there or not for x86-64.
 pub fn files(program: &Path) -> Result<Vec<File>, Error> {
+    files_of(&[program.to_owned()])
+}
+
+/// The same of several: a program, and libraries that it opens while it runs.
+///
+/// # Errors
+/// As those of [`files`].
+pub(crate) fn files_of(programs: &[PathBuf]) -> Result<Vec<File>, Error> {
     let places = Places {
         given: env::var_os("LD_LIBRARY_PATH")
             .map(|path| env::split_paths(&path).filter(|path| path.is_absolute()).collect())
@@ -49,7 +57,7 @@ pub fn files(program: &Path) -> Result<Vec<File>, Error> {
         default: FOLDERS.iter().map(PathBuf::from).filter(|folder| folder.is_dir()).collect(),
         configured: configured(Path::new(CONFIGURATION)),
     };
-    collect(program, &places)
+    collect(programs, &places)
 }
 
 /// Where libraries are looked for, besides where the files themselves say.
@@ -73,24 +81,25 @@ struct Object {
 /// A folder to look into: where it is here, and in the guest.
 type Folder = (PathBuf, PathBuf);
 
-fn collect(program: &Path, places: &Places) -> Result<Vec<File>, Error> {
+fn first(program: &PathBuf) -> Result<Object, Error> {
     let read = |error| Error::read(program, error);
-    let first = Object {
-        here: program.canonicalize().map_err(read)?,
-        there: normal(&std::path::absolute(program).map_err(read)?),
-        inherited: Vec::new(),
-    };
+    let here = program.canonicalize().map_err(read)?;
+    let there = normal(&std::path::absolute(program).map_err(read)?);
+    Ok(Object { here, there, inherited: Vec::new() })
+}
+
+fn collect(programs: &[PathBuf], places: &Places) -> Result<Vec<File>, Error> {
     let mut files: Vec<File> = Vec::new();
     // What is needed by its name, and in which place it is found; a name is looked for once.
     let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
-    let mut queue = VecDeque::from([first]);
+    let mut queue = programs.iter().map(first).collect::<Result<VecDeque<_>, _>>()?;
     while let Some(object) = queue.pop_front() {
         let contents = fs::read(&object.here).map_err(|error| Error::read(&object.here, error))?;
         let needs = Needs::from_file(&object.here, &contents)?;
         if files.len() >= MAX_FILES {
             return Err(Error::Other(format!(
                 "{} needs more than {MAX_FILES} files; link it statically",
-                program.display()
+                programs.first().map_or(Path::new(""), PathBuf::as_path).display()
             )));
         }
         files.push(File { path: text(&object.there)?, is_executable: true, contents });
@@ -415,7 +424,7 @@ mod tests {
         /// The paths in the guest, without the folder of this world.
         fn files(&self, program: &str) -> Result<Vec<String>, String> {
             let root = format!("{}/", self.folder.path().display());
-            let files = collect(&self.path(program), &self.places).map_err(|e| e.to_string())?;
+            let files = collect(&[self.path(program)], &self.places).map_err(|e| e.to_string())?;
             Ok(files.iter().map(|file| file.path.replace(&root, "")).collect())
         }
     }
@@ -437,7 +446,7 @@ mod tests {
         // A link keeps its name.
         symlink("static", world.path("bin/link")).unwrap();
         assert_eq!(world.files("bin/link").unwrap(), ["bin/link"]);
-        let file = &collect(&world.path("bin/static"), &world.places).unwrap()[0];
+        let file = &collect(&[world.path("bin/static")], &world.places).unwrap()[0];
         assert!(file.is_executable && file.contents == fabricated(None, &[], &[]));
     }
 

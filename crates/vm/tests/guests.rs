@@ -12,7 +12,9 @@ use candor_protocol::order::{
     CommandOrder, EthernetLoad, Gateway, Load, Measurement, Pace, Traffic,
 };
 use candor_protocol::{Order, Report, interface};
-use candor_vm::{Cache, Error, Kernel, Machine, Qemu, Setup, Unwatched, Watch, kernel, program};
+use candor_vm::{
+    Cache, Error, Kernel, Machine, Qemu, Setup, Unwatched, Watch, kernel, program, python,
+};
 
 fn kernels() -> Vec<Kernel> {
     let names = std::env::var("CANDOR_KERNELS").unwrap_or("6.12 7.2".into());
@@ -238,6 +240,40 @@ fn a_gateway_that_dies_is_named() {
     let absent = measurement(Gateway::Command(vec!["/no-such".into()]), ONE_AT_A_TIME, 10);
     let error = machine.run(&Order::Measure(Box::new(absent)), &Unwatched).unwrap_err();
     assert!(error.to_string().contains("/no-such"), "{error}");
+}
+
+/// A gateway in Python, with a module of its own beside it.
+const PYTHON: &str = "\
+#!/usr/bin/env python3
+import socket
+import sys
+
+import frames
+
+receiver = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
+receiver.bind((sys.argv[1],))
+sender = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
+sender.setsockopt(socket.SOL_CAN_RAW, socket.CAN_RAW_FILTER, b'')
+sender.bind((sys.argv[2],))
+while True:
+    sender.send(receiver.recv(frames.SIZE))
+";
+
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn a_python_script_passes_frames_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("gateway.py");
+    fs::write(&program, PYTHON).unwrap();
+    let module = "import struct\nSIZE = struct.calcsize('=IB3x8s')\n";
+    fs::write(folder.path().join("frames.py"), module).unwrap();
+    let script = python::script(&program, &["{in}", "{out}"], |name| name.into()).unwrap().unwrap();
+    let mut order = measurement(Gateway::Command(script.argv), ONE_AT_A_TIME, 20);
+    order.files = script.files;
+    let machine = machine(&kernels()[0]);
+    let report = run(&machine, &order);
+    assert_eq!((report.sent.len(), report.received.len()), (20, 20));
+    assert_eq!(report, run(&machine, &order));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use candor_lab::claims::{Agreement, Claim, EACH, Verdict};
 use candor_lab::experiment::Testbed;
 use candor_lab::glob;
 use candor_lab::group::Range;
+use candor_lab::report::JudgedClaim;
 use candor_lab::result::ResultFile;
 use candor_lab::results;
 use candor_lab::run::Outcome;
@@ -96,8 +97,8 @@ pub(super) fn claims(arguments: &Claims) -> Answer {
     }
     tell(&judged, &results);
     let wanted = if arguments.no_run { results.len() } else { campaign.experiments.len() };
-    let is_same =
-        finish(&arguments.running.out, &outcome, &campaign.figures, wanted, !arguments.no_run);
+    let shown = (&*campaign.figures, &*of_page(&judged, &beside));
+    let is_same = finish(&arguments.running.out, &outcome, shown, wanted, !arguments.no_run);
     let is_whole = !arguments.no_run || has_results_of(&campaign, &results);
     let answer = is_same.map(|is_same| is_same && is_whole && agrees(&judged));
     if arguments.json {
@@ -114,9 +115,9 @@ pub(crate) fn run_with_claims(arguments: &Run) -> Answer {
     // Claims about experiments that were not selected have nothing to say here.
     campaign.claims.retain(|claim| claim.is_within(&campaign.experiments));
     let judged = judge(&campaign.claims, None, &results);
+    let beside = beside(&campaign);
+    let beside = judge_each(&beside, &results);
     if !judged.is_empty() && !results.is_empty() {
-        let beside = beside(&campaign);
-        let beside = judge_each(&beside, &results);
         match arguments.json {
             true => print(&lines(&judged, &beside)?)?,
             false => print(&format!("\n{}", text(&judged, &beside, &results, false)))?,
@@ -124,7 +125,8 @@ pub(crate) fn run_with_claims(arguments: &Run) -> Answer {
         tell(&judged, &results);
     }
     let wanted = campaign.experiments.len();
-    let is_same = finish(&arguments.running.out, &outcome, &campaign.figures, wanted, true);
+    let shown = (&*campaign.figures, &*of_page(&judged, &beside));
+    let is_same = finish(&arguments.running.out, &outcome, shown, wanted, true);
     is_same.map(|is_same| is_same && agrees(&judged))
 }
 
@@ -144,6 +146,12 @@ fn judge<'a>(
 
 fn judge_each<'a>(beside: &'a [(String, Vec<Claim>)], results: &[ResultFile]) -> Vec<Beside<'a>> {
     beside.iter().map(|(name, claims)| (&**name, judge(claims, Some(name), results))).collect()
+}
+
+/// The claims as the report shows them, those about alternatives behind the others.
+fn of_page(judged: &[Judged<'_>], beside: &[Beside<'_>]) -> Vec<JudgedClaim> {
+    let beside = beside.iter().flat_map(|(_, judged)| judged);
+    judged.iter().chain(beside).map(Judged::of_page).collect()
 }
 
 /// The claims about an alternative, with its name.
@@ -216,13 +224,27 @@ pub(crate) struct Judged<'a> {
 impl<'a> Judged<'a> {
     fn new(claim: &'a Claim, alternative: Option<&'a str>, results: &[ResultFile]) -> Self {
         let sent = claim.sent(results).map_or("?".into(), thousands);
-        let says = claim.says.replace("{sent}", &sent);
+        let says = claim.spoken(results).replace("{sent}", &sent);
         Self { claim, alternative, says, verdict: claim.judge(results) }
     }
 
     /// What it says of the one that it is about.
     pub(crate) fn said(&self) -> String {
         self.says.replace(EACH, self.claim.each.as_deref().unwrap_or(EACH))
+    }
+
+    /// The claim as the report shows it.
+    fn of_page(&self) -> JudgedClaim {
+        JudgedClaim {
+            id: self.claim.id.clone(),
+            says: self.said(),
+            published: self.claim.published.clone(),
+            found: self.shown(),
+            bounds: self.claim.bounds(),
+            agreement: self.verdict.agreement.word().into(),
+            alternative: self.alternative.map(str::to_owned),
+            note: self.claim.note.clone(),
+        }
     }
 
     /// The values found, with as many digits as show on which side of a bound they are.
@@ -411,7 +433,9 @@ fn verdicts(
     // Claims that share a row stand side by side.
     let share = |a: &Judged<'_>, b: &Judged<'_>| {
         let of = |it: &Judged<'_>| (it.claim.id.clone(), it.claim.says.clone(), it.claim.bounds());
-        a.claim.each.is_some() && b.claim.each.is_some() && of(a) == of(b)
+        // What says nothing of its own is told by its experiment, which another does not share.
+        let is_said = !a.claim.says.is_empty();
+        is_said && a.claim.each.is_some() && b.claim.each.is_some() && of(a) == of(b)
     };
     let mut rows = Vec::new();
     let mut begin = 0;

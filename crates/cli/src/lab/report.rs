@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use candor_lab::report;
+use candor_lab::report::{self, Besides};
 use candor_output::say;
 use clap::Args;
 
@@ -20,7 +20,7 @@ pub(crate) struct Report {
 pub(super) fn report(arguments: &Report) -> Answer {
     let dir = &arguments.dir;
     arguments.overwriting.folder(dir)?;
-    report::write(dir, None, None).map_err(|error| error.to_string())?;
+    report::write(dir, Besides::default()).map_err(|error| error.to_string())?;
     say!("report: {}", dir.join("index.html").display());
     Ok(true)
 }

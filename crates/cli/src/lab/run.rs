@@ -9,11 +9,12 @@ use candor_diagnostics::part_of;
 use candor_lab::campaign::Figure;
 use candor_lab::experiment::Testbed;
 use candor_lab::host::Host;
+use candor_lab::report::{self, Besides, JudgedClaim};
 use candor_lab::run::{self, Difference, Outcome, Settings, results_of};
 use candor_lab::runner::Ran;
 use candor_lab::testbed::Testbeds;
 use candor_lab::vm::Emulator;
-use candor_lab::{Campaign, Error, Experiment, campaign, report};
+use candor_lab::{Campaign, Error, Experiment, campaign};
 use candor_output::say;
 use clap::Args;
 
@@ -65,7 +66,8 @@ pub(super) fn run(arguments: &Run) -> Answer {
     let campaign = load(&arguments.selection)?;
     let outcome = run_and_show(arguments, &campaign)?;
     let wanted = campaign.experiments.len();
-    finish(&arguments.running.out, &outcome, &campaign.figures, wanted, true)
+    // Claims that were judged on earlier results say nothing of these.
+    finish(&arguments.running.out, &outcome, (&campaign.figures, &[]), wanted, true)
 }
 
 /// Runs a campaign and shows what was measured.
@@ -135,12 +137,12 @@ pub(super) fn execute(
     outcome.map_err(|error| error.to_string())
 }
 
-/// Writes the report, says where it is, and what is not in it. Whether all runs that should be the
+/// Writes the report with these links and claims, says where it is, and what is not in it. Whether all runs that should be the
 /// same were the same.
 pub(super) fn finish(
     out: &Path,
     outcome: &Outcome,
-    figures: &[Figure],
+    (figures, claims): (&[Figure], &[JudgedClaim]),
     wanted: usize,
     has_run: bool,
 ) -> Answer {
@@ -148,8 +150,12 @@ pub(super) fn finish(
     if finished > 0 {
         let latest: Vec<_> =
             outcome.finished.iter().map(|ran| ran.result.experiment.clone()).collect();
-        report::write(out, has_run.then_some(latest.as_slice()), Some(figures))
-            .map_err(|error| error.to_string())?;
+        let besides = Besides {
+            latest: has_run.then_some(latest.as_slice()),
+            figures: Some(figures),
+            claims: Some(claims),
+        };
+        report::write(out, besides).map_err(|error| error.to_string())?;
         say!("report: {}", out.join("index.html").display());
     }
     for (name, difference) in &outcome.differences {

@@ -210,3 +210,45 @@ fn claims_are_chosen_by_id_and_shown_with_enough_digits() {
         assert!(stderr.contains("no claim has an id that matches `x*`"), "{stderr}");
     }
 }
+
+#[test]
+fn a_claim_that_says_nothing_is_told_by_the_settings_of_its_experiment() {
+    let claims = r#"
+[matrix]
+traffic.length = [2, 8]
+load.kind = ["none"]
+[[claim]]
+id = "C1"
+value = "2-none total_latency max"
+at_most = 1_000
+[[claim]]
+id = "C2"
+value = "{each}-none total_latency max"
+minus = "2-none total_latency min"
+over = "2-none sent"
+each = ["2", "8"]
+at_least = 0
+"#;
+    let text = "count = 50\n[bus.in]\nbitrate = '500k'\n[bus.out]\nbitrate = '500k'\n[gateway]\ndelay = '35us'\n\
+                [traffic]\nkind = 'one-at-a-time'\nid = '0x123'\n";
+    let scene = Scene::new(&format!("{text}{claims}"));
+    let arguments = ["claims", "two.toml", "--out", "out"];
+    let says = |scene: &Scene| -> Vec<String> {
+        let (stdout, _) = scene.run(&[&arguments[..], &["--json"]].concat(), 0);
+        let lines = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let claims = lines.filter(|it| it["type"] == "claim");
+        claims.map(|it| it["data"]["says"].as_str().unwrap().to_owned()).collect()
+    };
+    let of = |length| format!("load none · length {length}: total_latency");
+    let ratio =
+        |length| format!("{} max less {} min, over load none · length 2: sent", of(length), of(2));
+    assert_eq!(says(&scene), [format!("{} max", of(2)), ratio(2), ratio(8)]);
+    let (stdout, _) = scene.run(&arguments, 0);
+    let rows: Vec<_> = stdout.lines().filter(|line| line.starts_with('C')).collect();
+    assert!(rows[0].starts_with("C1  load none · length 2: total_latency max "), "{stdout}");
+    // The title is empty where the file has none, and stands in place of the settings where it has one.
+    let listed = scene.json(&["list", "two.toml", "--json"], "experiment", 0);
+    assert_eq!((&listed[0]["name"], &listed[0]["title"]), (&"2-none".into(), &"".into()));
+    let scene = Scene::new(&format!("title = 'Body bus'\n{text}{claims}"));
+    assert_eq!(says(&scene)[0], "Body bus: total_latency max");
+}

@@ -64,7 +64,7 @@ function columnsOf(experiments) {
   const axes = axesOf(experiments).map(([axis]) => axis);
   const short = axisNames(axes);
   const column = (axis) => ({
-    key: `axis.${axis}`, label: short.get(axis), axis,
+    key: `axis.${axis}`, label: short.get(axis), axis, compare: orderOf(experiments, axis),
     value: (e) => (axis in e.axes ? axisText(e.axes[axis]) : null),
   });
   return [COLUMNS[0], ...axes.map(column), ...COLUMNS.slice(1)];
@@ -79,10 +79,39 @@ function axesOf(experiments) {
       axes.get(axis).add(axisText(value));
     }
   }
-  const collator = new Intl.Collator("en", { numeric: true });
   return [...axes]
     .filter(([, values]) => values.size > 1)
-    .map(([axis, values]) => [axis, [...values].sort(collator.compare)]);
+    .map(([axis, values]) => [axis, [...values].sort(orderOf(experiments, axis))]);
+}
+
+/** What the values of an axis are: "versions", "numbers" or "words". A version may look like a number; the program tells them apart. */
+function kindOf(experiments, axis) {
+  const having = experiments.filter((e) => axis in e.axes);
+  if (having.length > 0 && having.every((e) => (e.versions ?? []).includes(axis))) return "versions";
+  return having.every((e) => numberOf(axisText(e.axes[axis])) !== null) ? "numbers" : "words";
+}
+
+const collator = new Intl.Collator("en", { numeric: true });
+
+/** How the values of an axis are compared. */
+function orderOf(experiments, axis) {
+  const orders = { versions: compareVersions, numbers: (a, b) => numberOf(a) - numberOf(b), words: collator.compare };
+  return orders[kindOf(experiments, axis)];
+}
+
+/** Numbers in versions are numbers, and a candidate comes before its release: 6.9, 6.18-rc3, 6.18, 6.18-rt. */
+function compareVersions(a, b) {
+  const parts = (text) => text.replace(/^debian:/, "").replaceAll("-rc", "~rc").match(/\d+|\D/g) ?? [];
+  // A candidate, the end, a number, a letter.
+  const rank = (part) => (part === undefined ? 1 : part === "~" ? 0 : /^\d/.test(part) ? 2 : 3);
+  const [left, right] = [parts(a), parts(b)];
+  for (let at = 0; at < Math.max(left.length, right.length); at += 1) {
+    const [one, other] = [left[at], right[at]];
+    const order = rank(one) - rank(other) || (rank(one) === 2 && one - other) || (one < other ? -1 : Number(one > other));
+    if (order !== 0) return order;
+  }
+  // The same release in two notations.
+  return a < b ? -1 : Number(a > b);
 }
 
 const axisText = (value) => (typeof value === "string" ? value : JSON.stringify(value));
@@ -111,25 +140,27 @@ function groupBy(list, keyOf) {
   return groups;
 }
 
+/** What an experiment is about, as far as it shares that with others: its title, or else its name without the values of its matrix. */
+const subjectOf = (e) => (e.title && e.title !== (e.group ?? e.experiment) ? e.title : e.base ?? e.experiment);
+
 /**
  * A name for each experiment, by its id, each a different one. A title is a name if only one
- * experiment has it. Others are named by the axes in which they differ; what has none, or the same
- * ones as another, by its own name, and what shares even that by its id.
+ * experiment has it. Others are named by the axes in which they differ, behind the title or the name that they share;
+ * what has none, or the same ones as another, by its own name, and what shares even that by its id.
  */
 function namesOf(experiments) {
   const names = new Map();
-  const titles = groupBy(experiments, (e) => e.title || e.experiment);
+  const titles = groupBy(experiments, subjectOf);
   for (const [title, group] of titles) {
     if (group.length === 1) {
-      names.set(group[0].id, title);
+      names.set(group[0].id, group[0].title || group[0].experiment);
       continue;
     }
     const axes = axesOf(group).map(([axis]) => axis);
     const short = axisNames(axes);
     const inAxes = (e) => axes.filter((axis) => axis in e.axes)
       .map((axis) => `${short.get(axis)} ${axisText(e.axes[axis])}`).join(" · ");
-    const isOwn = group.every((e) => e.title === "" || e.title === e.experiment);
-    const prefix = titles.size > 1 && !isOwn ? `${title}: ` : "";
+    const prefix = titles.size > 1 && title !== "" ? `${title}: ` : "";
     for (const [text, same] of groupBy(group, inAxes)) {
       for (const e of same) names.set(e.id, text !== "" && same.length === 1 ? prefix + text : e.experiment);
     }
@@ -146,35 +177,37 @@ function numberOf(text) {
   return number === undefined ? null : Number(number) * ({ ns: 1e-3, us: 1, ms: 1e3, s: 1e6 }[unit] ?? 1);
 }
 
-/** The axes over which latencies can be drawn: those with three or more values, all of them numbers. */
-function numericAxes(experiments) {
+/** The axes over which latencies can be drawn: those with three or more values, all of them numbers or all of them versions. */
+function drawnAxes(experiments) {
   return axesOf(experiments)
-    .filter(([axis, values]) => axis !== "seed" && values.length >= 3 && values.every((value) => numberOf(value) !== null))
+    .filter(([axis, values]) => axis !== "seed" && values.length >= 3 && kindOf(experiments, axis) !== "words")
     .map(([axis]) => axis);
 }
 
 /**
  * Latencies over an axis: a series for each set of experiments that differ in that axis and the seed only. Each has
- * points of the place on the axis and the figures there; several runs have the smallest min, the largest max and the
+ * points of the place on the axis, of a version its name, and the figures there; several runs have the smallest min, the largest max and the
  * median of the others.
  */
 function sweeps(experiments, axis, metric) {
   const used = experiments.filter((e) => axis in e.axes && e.metrics[metric]?.count > 0);
   const others = axesOf(used).map(([name]) => name).filter((name) => name !== axis && name !== "seed");
   const short = axisNames([...others, axis]);
-  const titles = new Set(used.map((e) => e.title));
+  const subjects = new Set(used.map(subjectOf));
   const testbeds = new Set(used.map((e) => e.testbed));
   const nameOf = (e) => [
-    titles.size > 1 ? e.title : "", testbeds.size > 1 ? e.testbed : "",
+    subjects.size > 1 ? subjectOf(e) : "", testbeds.size > 1 ? e.testbed : "",
     ...others.filter((name) => name in e.axes).map((name) => `${short.get(name)} ${axisText(e.axes[name])}`),
   ].filter(Boolean).join(" · ");
   const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
+  const isOfVersions = kindOf(used, axis) === "versions";
+  const compare = isOfVersions ? compareVersions : (a, b) => a - b;
   return [...groupBy(used, nameOf)].map(([name, group]) => {
     const points = [...groupBy(group, (e) => axisText(e.axes[axis]))].map(([value, runs]) => {
       const all = (key) => runs.map((e) => figure(e, metric, key));
-      return { at: numberOf(value), min: Math.min(...all("min")), p50: middle(all("p50")), max: Math.max(...all("max")) };
+      return { at: isOfVersions ? value : numberOf(value), min: Math.min(...all("min")), p50: middle(all("p50")), max: Math.max(...all("max")) };
     });
-    return { name, points: points.sort((a, b) => a.at - b.at) };
+    return { name, points: points.sort((a, b) => compare(a.at, b.at)) };
   });
 }
 
@@ -202,8 +235,7 @@ function matches(experiment, { search, filters }, names) {
 function sorted(experiments, metric, sort, names, columns = COLUMNS) {
   const column = columns.find(({ key }) => key === sort.key);
   if (!column) return [...experiments];
-  const collator = new Intl.Collator("en", { numeric: true });
-  const compare = (a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b);
+  const compare = column.compare ?? ((a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b));
   const sign = sort.descending ? -1 : 1;
   return experiments
     .map((experiment) => [column.value(experiment, metric, names), experiment])
@@ -327,7 +359,7 @@ function initialState(report) {
     view: "profile",
     scale: "log",
     colour: "",
-    over: numericAxes(experiments)[0] ?? "",
+    over: drawnAxes(experiments)[0] ?? "",
     past: past[0]?.experiment ?? "",
     sort: { key: "", descending: false },
     search: "",
@@ -365,7 +397,7 @@ function stateFromHash(hash, report) {
   pick("scale", ["log", "linear"]);
   const axes = axesOf(report.experiments);
   pick("colour", axes.map(([axis]) => axis));
-  pick("over", numericAxes(report.experiments));
+  pick("over", drawnAxes(report.experiments));
   pick("past", (report.past ?? []).map(({ experiment }) => experiment));
   const isSameRun = !parts.has("run") || parts.get("run") === report.run;
   if (parts.has("show") && isSameRun) {
@@ -518,13 +550,13 @@ function profilePlot(series, title, scale, theme) {
   return { data, read, head, layout: layout(theme, { xaxis: axis, yaxis, showlegend: hasLegend(legend) }) };
 }
 
-/** Latencies over an axis: of each series the median, in the middle of a band from the smallest to the largest. */
+/** Latencies over an axis: of each series the median, in the middle of a band from the smallest to the largest. Versions stand at equal distances. */
 function sweepPlot(series, axis, title, scale, theme) {
   const all = series.flatMap(({ points }) => points.flatMap(({ min, max }) => [[min], [max]]));
   const { place, axis: yaxis } = latencyAxis(title, scale, all);
   const data = series.flatMap(({ name, points }, index) => {
     const { color } = styleOf(index, theme);
-    const x = points.map(({ at }) => at);
+    const x = points.map(({ at }) => (typeof at === "string" ? plotText(at) : at));
     const line = (key, own) => ({ type: "scatter", x, y: points.map((point) => place(point[key])), legendgroup: name, ...own });
     const edge = { mode: "lines", line: { color, width: 0.75 }, showlegend: false, hoverinfo: "skip" };
     return [
@@ -538,7 +570,11 @@ function sweepPlot(series, axis, title, scale, theme) {
       }),
     ];
   });
-  const xaxis = { title: { text: plotText(axis) }, tickformat: "," };
+  // All versions in their order, also those that the first series does not have.
+  const places = [...new Set(series.flatMap(({ points }) => points.map(({ at }) => at)))];
+  const xaxis = places.some((at) => typeof at === "string")
+    ? { title: { text: plotText(axis) }, type: "category", categoryorder: "array", categoryarray: places.sort(compareVersions).map(plotText) }
+    : { title: { text: plotText(axis) }, tickformat: "," };
   return { data, layout: layout(theme, { xaxis, yaxis, showlegend: series.length > 1 }) };
 }
 
@@ -554,6 +590,23 @@ function changeText(changes) {
 function rangeText(range) {
   const [least, most] = (range ?? []).map((ns) => duration(Math.round(ns)));
   return range === null ? "" : least === most ? least : `${least} to ${most}`;
+}
+
+/** How many claims agree, without those about alternatives: `29 of 30 claims agree, 1 depends`. */
+function claimsText(claims) {
+  const counted = claims.filter(({ alternative }) => alternative === null);
+  const others = groupBy(counted.filter(({ agreement }) => agreement !== "yes"), ({ agreement }) => agreement);
+  const yes = counted.filter(({ agreement }) => agreement === "yes").length;
+  return [`${count(yes)} of ${count(counted.length)} ${counted.length === 1 ? "claim" : "claims"} agree${yes === 1 ? "s" : ""}`,
+    ...[...others].map(([word, of]) => `${count(of.length)} ${word}`)].join(", ");
+}
+
+/** The head and the rows of the table of claims: texts, with columns that are empty left out. */
+function claimRows(claims) {
+  const columns = [["Id", "id"], ["Claim", "says"], ["Of", "alternative"], ["Published", "published"], ["Found", "found"],
+    ["Agreement is", "bounds"], ["Agrees", "agreement"], ["Note", "note"]];
+  const used = columns.filter(([, key]) => claims.some((claim) => claim[key]));
+  return { head: used.map(([label]) => label), keys: used.map(([, key]) => key), rows: claims.map((claim) => used.map(([, key]) => claim[key] ?? "")) };
 }
 
 /** An experiment on one release after the other; a line for each Debian, with and without PREEMPT_RT. */
@@ -706,6 +759,7 @@ function startPage() {
     buildHead();
     buildControls();
     buildColumns();
+    buildClaims();
     buildReadout();
     render();
     document.body.dataset.ready = "true";
@@ -793,7 +847,7 @@ function startPage() {
     spans.push(...distinct("candor").map((version) => `candor ${version}`));
     const testbeds = distinct("testbed");
     const titles = distinct("title");
-    if (titles.length === 1) {
+    if (titles.length === 1 && all.every(({ title }) => title)) {
       $("headline").textContent = titles[0];
       document.title = `${titles[0]} – latency report`;
     }
@@ -838,7 +892,7 @@ function startPage() {
     $("colour").append(h("option", { value: "" }, "experiment"), ...axes.map(([axis]) => h("option", { value: axis }, short.get(axis))));
     $("colour").onchange = (event) => change({ colour: event.target.value });
     $("colour-field").hidden = axes.length === 0;
-    const numeric = numericAxes(report.experiments);
+    const numeric = drawnAxes(report.experiments);
     $("sweep").hidden = numeric.length === 0;
     $("over").replaceChildren(...numeric.map((axis) => h("option", { value: axis }, short.get(axis))));
     $("over").onchange = (event) => change({ over: event.target.value });
@@ -882,6 +936,23 @@ function startPage() {
       };
       $("columns").append(h("th", { scope: "col", "data-key": key, className: axis === undefined ? "" : "axis" }, button));
     }
+  }
+
+  /** What became of the claims, as the program judged them. */
+  function buildClaims() {
+    const { claims } = report;
+    $("claims").hidden = claims.length === 0;
+    if (claims.length === 0) return;
+    $("claims-hint").replaceChildren(`${claimsText(claims)}, when they were last judged. `,
+      h("code", {}, "candor lab claims FILE --no-run"), " judges them again. Times are in µs.");
+    const { head, keys, rows } = claimRows(claims);
+    const classOf = (at, text) => {
+      if (keys[at] === "agreement" && !["yes", "too few seeds"].includes(text)) return "bad";
+      return ["says", "published", "note", "alternative"].includes(keys[at]) ? "words" : "";
+    };
+    $("claims-table").replaceChildren(
+      h("thead", {}, h("tr", {}, head.map((text, at) => h("th", { scope: "col", className: classOf(at, "yes") }, text)))),
+      h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((text, at) => h("td", { className: classOf(at, text) }, text))))));
   }
 
   // -- State to page.
@@ -1265,7 +1336,8 @@ function startPage() {
     if (!state.over) return;
     const { label } = metricOf(state.metric);
     const short = axisNames(axesOf(report.experiments).map(([axis]) => axis)).get(state.over);
-    const isTime = axesOf(report.experiments).some(([axis, values]) => axis === state.over && /s$/.test(values[0]));
+    const isOfNumbers = kindOf(report.experiments, state.over) === "numbers";
+    const isTime = isOfNumbers && axesOf(report.experiments).some(([axis, values]) => axis === state.over && /s$/.test(values[0]));
     const shown = sweeps(report.experiments, state.over, state.metric);
     $("sweep-title").textContent = `${label} over ${short}`;
     const plot = sweepPlot(shown, isTime ? `${short} (µs)` : short, label, state.scale, theme());
@@ -1417,8 +1489,8 @@ function startPage() {
 
 if (typeof module !== "undefined") {
   module.exports = {
-    ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, changeText, chosenExactly, columnsOf, count, duration,
-    initialState, matches, namesOf, numberOf, numericAxes, pastPlot, percent, plotText, profilePlot, profilesCsv, rampColour, rangeText, readout,
+    ENDINGS, atLeast, axesOf, axisNames, axisStyles, axisUnit, bins, changeText, chosenExactly, claimRows, claimsText, columnsOf, compareVersions, count,
+    drawnAxes, duration, initialState, kindOf, matches, namesOf, numberOf, pastPlot, percent, plotText, profilePlot, profilesCsv, rampColour, rangeText, readout,
     runningSum, scheduleParts, sorted, stateFromHash, stateToHash, styleOf, sweepPlot, sweeps, timePlot, toggled, visible,
     worst, worstText,
   };

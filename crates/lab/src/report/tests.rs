@@ -83,7 +83,7 @@ fn text(files: &BTreeMap<PathBuf, Vec<u8>>, name: &str) -> String {
 #[test]
 fn a_report_is_complete_and_the_same_every_time() {
     let dir = folder(&[("b.json", &named("b")), ("b.csv", FRAMES), ("a.json", &named("a"))]);
-    let report = write(dir.path(), None, None).unwrap();
+    let report = write(dir.path(), Besides::default()).unwrap();
     assert_eq!(report, Report { index: dir.path().join("index.html"), experiments: 2 });
     let first = files(dir.path());
     let names: Vec<_> = first.keys().map(|name| name.to_str().unwrap()).collect();
@@ -100,14 +100,14 @@ fn a_report_is_complete_and_the_same_every_time() {
             "report/style.css",
         ]
     );
-    write(dir.path(), None, None).unwrap();
+    write(dir.path(), Besides::default()).unwrap();
     assert!(files(dir.path()) == first, "the second report differs");
 }
 
 #[test]
 fn data_say_what_the_results_say() {
     let dir = folder(&[("one.json", &result()), ("one.csv", FRAMES)]);
-    write(dir.path(), None, None).unwrap();
+    write(dir.path(), Besides::default()).unwrap();
     let files = files(dir.path());
     let data = text(&files, "report/data.js");
     assert!(data.starts_with("candorReport({\"metrics\":[{\"key\":\"total_latency\","), "{data}");
@@ -139,7 +139,7 @@ fn figures_are_kept_and_show_what_is_there() {
     };
     let dir = folder(&[("a.json", &named("a")), ("b.json", &named("b"))]);
     let figures = [figure("all", &["?"]), figure("none", &["c", "d*"]), figure("one", &["b", "c"])];
-    write(dir.path(), None, Some(&figures)).unwrap();
+    write(dir.path(), Besides { figures: Some(&figures), ..Besides::default() }).unwrap();
     let expected = concat!(
         r#""figures":[{"title":"all","metric":"total_latency","experiments":["a","b"]},"#,
         r#"{"title":"one","metric":"total_latency","experiments":["b"]}]"#
@@ -147,18 +147,43 @@ fn figures_are_kept_and_show_what_is_there() {
     for figures in [None, Some(&figures[..])] {
         let data = text(&files(dir.path()), "report/data.js");
         assert!(data.contains(expected), "{data}");
-        write(dir.path(), None, figures).unwrap();
+        write(dir.path(), Besides { figures, ..Besides::default() }).unwrap();
     }
-    write(dir.path(), None, Some(&[])).unwrap();
+    write(dir.path(), Besides { figures: Some(&[]), ..Besides::default() }).unwrap();
     assert!(text(&files(dir.path()), "report/data.js").contains(r#""figures":[]"#));
+}
+
+#[test]
+fn claims_are_kept_as_they_were_judged() {
+    let dir = folder(&[("a.json", &named("a"))]);
+    let claim = JudgedClaim {
+        id: "G1".into(),
+        says: "<b>fast".into(),
+        published: "35 us".into(),
+        found: "35.1".into(),
+        bounds: "at most 35".into(),
+        agreement: "no".into(),
+        ..JudgedClaim::default()
+    };
+    let expected = concat!(
+        r#""claims":[{"id":"G1","says":"\u003cb>fast","published":"35 us","found":"35.1","#,
+        r#""bounds":"at most 35","agreement":"no","alternative":null,"note":""}]"#
+    );
+    for claims in [Some(std::slice::from_ref(&claim)), None] {
+        write(dir.path(), Besides { claims, ..Besides::default() }).unwrap();
+        let data = text(&files(dir.path()), "report/data.js");
+        assert!(data.contains(expected), "{data}");
+    }
+    write(dir.path(), Besides { claims: Some(&[]), ..Besides::default() }).unwrap();
+    assert!(text(&files(dir.path()), "report/data.js").contains(r#""claims":[]"#));
 }
 
 #[test]
 fn charts_of_removed_experiments_go() {
     let dir = folder(&[("a.json", &named("a")), ("b.json", &named("b"))]);
-    write(dir.path(), None, None).unwrap();
+    write(dir.path(), Besides::default()).unwrap();
     fs::remove_file(dir.path().join("results/a.json")).unwrap();
-    write(dir.path(), None, None).unwrap();
+    write(dir.path(), Besides::default()).unwrap();
     let charts: Vec<_> = files_in(&dir.path().join("report/charts"), "js").unwrap();
     assert_eq!(charts, [dir.path().join("report/charts/b.js")]);
 }
@@ -179,22 +204,22 @@ fn order(dir: &Path) -> (Vec<String>, Vec<String>, String) {
 fn what_ran_last_comes_first_and_stays_known() {
     let dir = folder(&[("a.json", &named("a")), ("b.json", &named("b")), ("c.json", &named("c"))]);
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    write(dir.path(), None, None).unwrap();
+    write(dir.path(), Besides::default()).unwrap();
     let (ids, latest, nothing) = order(dir.path());
     assert_eq!((ids, latest), (names(&["a", "b", "c"]), names(&[])));
-    write(dir.path(), Some(&names(&["c", "a"])), None).unwrap();
+    write(dir.path(), Besides { latest: Some(&names(&["c", "a"])), ..Besides::default() }).unwrap();
     let (ids, latest, run) = order(dir.path());
     assert_eq!((ids, latest), (names(&["c", "a", "b"]), names(&["c", "a"])));
     assert_ne!(run, nothing);
     // Written again without a run, also after a result is gone.
-    write(dir.path(), None, None).unwrap();
+    write(dir.path(), Besides::default()).unwrap();
     assert_eq!(order(dir.path()).2, run);
     fs::remove_file(dir.path().join("results/c.json")).unwrap();
-    write(dir.path(), None, None).unwrap();
+    write(dir.path(), Besides::default()).unwrap();
     let (ids, latest, _) = order(dir.path());
     assert_eq!((ids, latest), (names(&["a", "b"]), names(&["a"])));
     fs::write(dir.path().join("report/latest.json"), "[3").unwrap();
-    write(dir.path(), None, None).unwrap();
+    write(dir.path(), Besides::default()).unwrap();
     assert_eq!(order(dir.path()).1, names(&[]));
 }
 
@@ -253,7 +278,7 @@ fn what_cannot_be_read_says_where_and_why() {
         ),
     ] {
         let dir = folder(files);
-        let error = write(dir.path(), None, None).unwrap_err().to_string();
+        let error = write(dir.path(), Besides::default()).unwrap_err().to_string();
         let prefix = format!("{}/", dir.path().display());
         assert_eq!(error.strip_prefix(&prefix), Some(message), "{error}");
     }
@@ -262,7 +287,7 @@ fn what_cannot_be_read_says_where_and_why() {
 #[test]
 fn a_folder_without_results_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    let error = write(dir.path(), None, None).unwrap_err();
+    let error = write(dir.path(), Besides::default()).unwrap_err();
     assert_eq!(error.path, dir.path().join("results"));
     assert!(error.to_string().contains("the folder does not exist"), "{error}");
 }
@@ -270,10 +295,10 @@ fn a_folder_without_results_says_so() {
 #[test]
 fn an_error_leaves_the_page_as_it_was() {
     let dir = folder(&[("one.json", &result())]);
-    write(dir.path(), None, None).unwrap();
+    write(dir.path(), Besides::default()).unwrap();
     let before = files(dir.path());
     fs::write(dir.path().join("results/two.json"), "{").unwrap();
-    write(dir.path(), None, None).unwrap_err();
+    write(dir.path(), Besides::default()).unwrap_err();
     assert!(files(dir.path()) == before);
 }
 

@@ -703,6 +703,30 @@ fn commands_come_with_their_files() {
 }
 
 #[test]
+fn a_python_script_comes_with_its_interpreter() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("gateway.py"), "#!/usr/bin/env python3\nimport socket\n").unwrap();
+    let text = |script: &str| {
+        let command = format!("gateway.command = ['./{script}', '{{in}}']\n");
+        format!("{}{command}", TWO.replace("'kernel'", "'command'"))
+    };
+    let experiments = experiments(&text("gateway.py"), folder.path());
+    let lab = Lab::new(perfect);
+    lab.try_run(&experiments, &Noting::default()).unwrap();
+    let order = &lab.log.orders.lock().unwrap()[0];
+    let Gateway::Command(argv) = &order.gateway else { panic!("{:?}", order.gateway) };
+    assert_eq!(argv[1..], ["/gateway.py", "{in}"]);
+    let has = |path: &str| order.files.iter().any(|file| file.path.ends_with(path));
+    assert!([&*argv[0], "/gateway.py", "/socket.py"].into_iter().all(has), "{argv:?}");
+    assert_eq!(experiments[0].inputs[0].path, "./gateway.py");
+    fs::write(folder.path().join("gone.py"), "#!/usr/bin/env python3\nimport no_such\n").unwrap();
+    let options = Options::default();
+    let error = campaign::parse("two.toml", &text("gone.py"), folder.path(), &options).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("needs `no_such`") && error.contains("two.toml:"), "{error}");
+}
+
+#[test]
 fn extended_identifiers_reach_the_rules() {
     let lab = Lab::new(perfect);
     let text = format!(

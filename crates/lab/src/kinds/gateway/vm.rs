@@ -7,6 +7,7 @@ use std::path::Path;
 use candor_diagnostics::Origin;
 use candor_protocol::order::{self, Controller, File};
 use candor_time::Nanos;
+use candor_vm::python;
 
 use super::keys::{self, Kind};
 use super::said::{Hosted, Said};
@@ -117,20 +118,38 @@ impl Reader<'_> {
         };
         let path = locate(self.base, program);
         self.input(program, &path);
-        let mut files = match candor_vm::program::files(&path) {
-            Ok(files) => files,
+        let arguments: Vec<_> = arguments.iter().map(|(argument, _)| *argument).collect();
+        let (argv, mut files) = match self.program(&path, &arguments) {
+            Ok(found) => found?,
             Err(error) => {
                 self.findings.error(origin, error.to_string());
                 return None;
             }
         };
-        let in_guest = at_the_root(&mut files)?;
         for &(from, to, origin) in &said.files {
             files.push(self.file(from, to, origin)?);
         }
-        let arguments = arguments.iter().map(|(argument, _)| (*argument).to_owned());
-        let argv = std::iter::once(in_guest).chain(arguments).collect();
         Some((order::Gateway::Command(argv), files))
+    }
+
+    /// A program with its arguments in the guest, and the files that it needs: of a Python script those of its interpreter, too.
+    fn program(
+        &mut self,
+        path: &Path,
+        arguments: &[&str],
+    ) -> Result<Option<InGuest>, candor_vm::Error> {
+        let base = self.base;
+        if let Some(python) = python::script(path, arguments, |name| locate(base, name))? {
+            if python.script != path {
+                self.input(&python.script.display().to_string(), &python.script);
+            }
+            return Ok(Some((python.argv, python.files)));
+        }
+        let mut files = candor_vm::program::files(path)?;
+        let arguments = arguments.iter().map(|&argument| argument.to_owned());
+        let argv = at_the_root(&mut files)
+            .map(|in_guest| std::iter::once(in_guest).chain(arguments).collect());
+        Ok(argv.map(|argv| (argv, files)))
     }
 
     /// A file for the guest: at the root unless the experiment says where.
@@ -162,6 +181,9 @@ impl Reader<'_> {
         Some(File { path, is_executable, contents })
     }
 }
+
+/// A command line, and the files that it needs.
+type InGuest = (Vec<String>, Vec<File>);
 
 /// Puts a program, the first of its files, at the root of the guest, and says where: its place here
 /// is no business of a result. One with libraries around it stays, for they are found from there.
