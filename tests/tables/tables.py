@@ -163,7 +163,7 @@ def duration(ns):
 
 
 def latencies(file, rows, columns):
-    """A row per experiment, in Markdown: titles, then figures of the gateway latency."""
+    """A row per experiment, in Markdown: titles, then figures of the gateway latency over all seeds."""
 
     def make(candor, arguments):
         out = candor.out("latencies")
@@ -171,9 +171,10 @@ def latencies(file, rows, columns):
         results = candor.results(out)
         lines = [row(["gateway", *columns]), row(["---"] * (1 + len(columns)))]
         for name, title in rows.items():
-            if name in results:
-                figures = results[name]["metrics"]["gateway_latency"]
-                cells = [duration(figures[f"{column}_ns"]) for column in columns.values()]
+            of_it = [it for it in results.values() if it.get("group", it["experiment"]) == name]
+            figures = [it["metrics"]["gateway_latency"] for it in of_it]
+            if figures:
+                cells = [span([it[f"{column}_ns"] for it in figures]) for column in columns.values()]
                 lines.append(row([title, *cells]))
         return Made("\n".join(lines) + "\n", machines(results))
 
@@ -407,12 +408,20 @@ def like(published, made):
     """Whether two cells are the same, or durations that differ by a tenth at most."""
     if published == made:
         return True
-    values = [[nanos(end) for end in cell.split(" to ")] for cell in (published, made)]
+    values = [[nanos(end) for end in ends(cell)] for cell in (published, made)]
     if not all(value for ends in values for value in ends):
         return False
     # The middles of spans.
-    ours, theirs = (sum(ends) / len(ends) for ends in values)
+    ours, theirs = (sum(of_it) / len(of_it) for of_it in values)
     return abs(ours - theirs) <= 0.1 * ours
+
+
+def ends(cell):
+    """The two ends of `21.0 us to 527 us`, `21.0..527 us` or `21.0 us..1.2 ms`, or the only one."""
+    least, _, most = cell.replace(" to ", "..").partition("..")
+    if most and " " not in least:
+        least += f" {most.split(' ')[-1]}"
+    return [least, most] if most else [least]
 
 
 def nanos(text):

@@ -116,6 +116,17 @@ class Tables(unittest.TestCase):
         with self.assertRaises(tables.Broken):
             tables.fate(result("cell-d", "user", "none", lost=1))
 
+    def test_durations_and_spans_differ_by_a_tenth_at_most(self):
+        for published, made, is_like in [
+            ("7.00..9.00 us", "8.20 us", True),
+            ("7.00..9.00 us", "8.20..9.90 us", False),
+            ("900 us..1.10 ms", "1.00 ms", True),
+            ("900 us to 1.10 ms", "900 us..1.10 ms", True),
+            ("4.0..4.2 %", "4.0..4.1 %", False),
+            ("-", "-", True),
+        ]:
+            self.assertEqual(tables.like(published, made), is_like, (published, made))
+
     def test_the_next_kernel_of_a_series_is_held_against_counts_and_medians(self):
         text = """| experiment | sent | p50 | can-gw, p50 | p99 |
 | --- | --- | --- | --- | --- |

@@ -267,7 +267,10 @@ pub enum Pace {
     /// At every second frame time.
     Half,
     /// Back to back.
-    Flood,
+    Flood {
+        /// How long after the end of a frame the sender has the next one for its controller.
+        gap: Nanos,
+    },
 }
 
 /// What else the gateway's host has to do.

@@ -160,14 +160,17 @@ impl Scene {
                     }
                     Pace::OpenLoop { .. } => (Drive::Timed, REPLAY_QUEUE),
                     Pace::Half => (Drive::Paced { period_percent: 200 }, SENDER_QUEUE),
-                    Pace::Flood => (Drive::Flood, FLOOD_QUEUE),
+                    Pace::Flood { .. } => (Drive::Flood, FLOOD_QUEUE),
                 };
                 let gaps = match *pace {
                     Pace::OpenLoop { gap } => Some((gap, Random::new(experiment.seed, 4 << 32))),
                     _ => None,
                 };
                 let source = frames.clone().source(allowance, gaps);
-                let config = config(drive, Discipline::Fifo, depth);
+                let mut config = config(drive, Discipline::Fifo, depth);
+                if let Pace::Flood { gap } = *pace {
+                    config.reload = config.reload.max(gap);
+                }
                 self.senders.push(self.world.add_sender(self.buses[0], config, source));
             }
             Traffic::Periodic => {

@@ -286,6 +286,28 @@ fn a_result_does_not_depend_on_the_lines_per_frame() {
 }
 
 #[test]
+fn a_sender_of_a_flood_takes_its_gap_behind_each_frame() {
+    for (gap, expected_ns) in [("0s", 3_000), ("3us", 3_000), ("3500ns", 3_500), ("8us", 8_000)] {
+        let text = format!(
+            "count = 20\nbus.in.bitrate = '1M'\nbus.out.bitrate = '1M'\ngateway.delay = '1us'\n\
+             traffic = {{ kind = 'flood', length = 2, gap = '{gap}' }}\n"
+        );
+        let (_, rows) = run(&text);
+        let time = |row: &Row, name: &str| row[name].parse::<u64>().unwrap();
+        let gaps: BTreeSet<_> = rows
+            .windows(2)
+            .map(|two| time(&two[1], "source_start_ns") - time(&two[0], "source_end_ns"))
+            .collect();
+        assert_eq!((rows.len(), gaps), (20, BTreeSet::from([expected_ns])), "{gap}");
+    }
+    let text =
+        format!("{BUSES}gateway.delay = '1us'\ntraffic = {{ kind = 'flood', gap = '1s' }}\n");
+    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
+    let error = campaign.unwrap_err().to_string();
+    assert!(error.contains("`gap` is 1s, but can be 100ms at most"), "{error}");
+}
+
+#[test]
 fn an_interrupted_run_has_no_result() {
     struct Impatient;
     impl simulate::Watch for Impatient {

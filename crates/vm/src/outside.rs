@@ -590,7 +590,7 @@ mod tests {
 
     const ONE_AT_A_TIME: order::Pace =
         order::Pace::OneAtATime { shortest_ns: 10, longest_ns: 20, timeout_ns: 1_000 };
-    const FLOOD: order::Pace = order::Pace::Paced { period_percent: 100 };
+    const FLOOD: order::Pace = order::Pace::Paced { period_percent: 100, gap_ns: 0 };
 
     #[test]
     fn a_plan_says_what_the_measurement_wants() {

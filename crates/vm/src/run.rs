@@ -140,7 +140,9 @@ fn limit_s(order: &Order) -> u64 {
                 Pace::Offered { lasts_ns } => {
                     (lasts_ns / traffic.count.max(1)).saturating_add(frame_ns)
                 }
-                Pace::Paced { period_percent } => frame_ns * u64::from(period_percent) / 100,
+                Pace::Paced { period_percent, gap_ns } => {
+                    (frame_ns * u64::from(period_percent) / 100).saturating_add(gap_ns)
+                }
                 Pace::RoundTrips { period_ns, timeout_ns, .. } => {
                     period_ns.saturating_add(timeout_ns).max(2 * frame_ns)
                 }

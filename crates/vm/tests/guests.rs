@@ -60,7 +60,7 @@ fn measurement(gateway: Gateway, pace: Pace, count: u64) -> Measurement {
 
 const ONE_AT_A_TIME: Pace =
     Pace::OneAtATime { shortest_ns: 50_000, longest_ns: 150_000, timeout_ns: 1_000_000_000 };
-const FLOOD: Pace = Pace::Paced { period_percent: 100 };
+const FLOOD: Pace = Pace::Paced { period_percent: 100, gap_ns: 0 };
 
 fn run(machine: &Machine, measurement: &Measurement) -> Report {
     let order = Order::Measure(Box::new(measurement.clone()));

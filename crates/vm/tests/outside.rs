@@ -17,7 +17,7 @@ use candor_wire::can::{Bitrate, Timing};
 
 const ONE_AT_A_TIME: Pace =
     Pace::OneAtATime { shortest_ns: 50_000, longest_ns: 150_000, timeout_ns: 1_000_000_000 };
-const FLOOD: Pace = Pace::Paced { period_percent: 100 };
+const FLOOD: Pace = Pace::Paced { period_percent: 100, gap_ns: 0 };
 
 fn kernels() -> Vec<Kernel> {
     let names = std::env::var("CANDOR_KERNELS").unwrap_or("6.12 6.12-rt".into());

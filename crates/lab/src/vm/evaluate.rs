@@ -484,7 +484,7 @@ fn lateness(
     let length = bits::length(&numbered.frame(0)?).ok()?;
     let load = match pace {
         Pace::OneAtATime { .. } | Pace::OpenLoop { .. } => String::new(),
-        Pace::Half | Pace::Flood => {
+        Pace::Half | Pace::Flood { .. } => {
             format!("; the load of the bus was {:.1} %", load_percent?)
         }
     };

@@ -139,8 +139,10 @@ fn paced(
             shortest_ns: shortest.as_nanos(),
             longest_ns: longest.max(shortest).as_nanos(),
         },
-        experiment::Pace::Half => Pace::Paced { period_percent: 200 },
-        experiment::Pace::Flood => Pace::Paced { period_percent: 100 },
+        experiment::Pace::Half => Pace::Paced { period_percent: 200, gap_ns: 0 },
+        experiment::Pace::Flood { gap } => {
+            Pace::Paced { period_percent: 100, gap_ns: gap.as_nanos() }
+        }
     }
 }
 

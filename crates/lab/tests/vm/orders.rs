@@ -53,7 +53,7 @@ fn settings_reach_the_order() {
     assert_eq!((order.target.bitrate, order.target.data_bitrate), (250_000, None));
     let port = Some("packet:{interface}?gather=2ms".to_owned());
     assert_eq!(order.gateway, Gateway::Live { measures: false, port });
-    assert_eq!(order.traffic.pace, Pace::Paced { period_percent: 200 });
+    assert_eq!(order.traffic.pace, Pace::Paced { period_percent: 200, gap_ns: 0 });
     assert_eq!((order.traffic.count, order.traffic.length), (50, 2));
     assert_eq!(
         order.load,
@@ -454,6 +454,18 @@ fn a_tester_outside_waits_over_the_longest_period_of_the_system() {
             panic!("{text}")
         };
         assert_eq!((shortest_ns, longest_ns), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_gap_is_that_of_a_flood() {
+    for (kind, expected) in [
+        ("flood", Pace::Paced { period_percent: 100, gap_ns: 8_000 }),
+        ("half", Pace::Paced { period_percent: 200, gap_ns: 0 }),
+    ] {
+        let lab = Lab::new(perfect);
+        lab.run(&format!("{}traffic.gap = '8us'\n", TWO.replace("one-at-a-time", kind)));
+        assert_eq!(lab.log.orders.lock().unwrap()[0].traffic.pace, expected, "{kind}");
     }
 }
 

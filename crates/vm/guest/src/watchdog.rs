@@ -56,10 +56,11 @@ fn of_frames(measurement: &Measurement) -> Nanos {
         Pace::OneAtATime { longest_ns, timeout_ns, .. } => {
             Nanos::from_nanos(longest_ns.saturating_add(timeout_ns))
         }
-        Pace::Paced { period_percent } => {
+        Pace::Paced { period_percent, gap_ns } => {
             let bit_rate = u64::from(measurement.source.bitrate.max(1));
             let frame = FRAME_BITS * 1_000_000_000 / bit_rate;
-            Nanos::from_nanos(frame.saturating_mul(u64::from(period_percent)) / 100)
+            let period_ns = frame.saturating_mul(u64::from(period_percent)) / 100;
+            Nanos::from_nanos(period_ns.saturating_add(gap_ns))
         }
         Pace::OpenLoop { longest_ns, .. } => Nanos::from_nanos(longest_ns),
         Pace::Offered { lasts_ns } => {

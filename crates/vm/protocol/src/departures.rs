@@ -32,13 +32,16 @@ impl Departures {
                 let whiles = (0..traffic.count).map(|_| random.between(shortest_ns, longest_ns));
                 Ok(Self::AfterArrival(whiles.collect()))
             }
-            Pace::Paced { period_percent } => {
+            Pace::Paced { period_percent, gap_ns } => {
                 let timing = bus.timing()?;
                 let first = Random::new(seed).between(0, TICK_NS - 1);
-                let mut scaled = 0;
+                // The time of a frame has an intermission.
+                let longer_ns =
+                    gap_ns.saturating_sub(timing.nominal.duration_ns(bits::INTERMISSION_BITS));
+                let mut scaled = 0_u64;
                 let mut times = Vec::new();
                 for number in 0..traffic.count {
-                    times.push(first + scaled / 100);
+                    times.push(first + scaled / 100 + number.saturating_mul(longer_ns));
                     let frame = frame(traffic, number)?;
                     let length = bits::length(&frame)
                         .map_err(|error| format!("{error}; send data or remote frames"))?;
@@ -100,8 +103,11 @@ mod tests {
 
     #[test]
     fn paced_frames_leave_when_the_ones_before_are_over() {
-        for (percent, factor) in [(100, 1), (200, 2)] {
-            let traffic = traffic(Pace::Paced { period_percent: percent }, 3);
+        // A gap of 3 bits is the intermission.
+        for (percent, gap_ns, factor, longer_ns) in
+            [(100, 0, 1, 0), (200, 0, 2, 0), (100, 3_000, 1, 0), (100, 8_000, 1, 5_000)]
+        {
+            let traffic = traffic(Pace::Paced { period_percent: percent, gap_ns }, 3);
             let Departures::At(times) = Departures::new(&traffic, BUS, 1).unwrap() else {
                 panic!("paced")
             };
@@ -113,14 +119,14 @@ mod tests {
             assert!((111_000..135_000).contains(&duration(0)));
             let first = times[0];
             assert!(first < TICK_NS, "{first}");
-            let second = first + duration(0) * factor;
-            assert_eq!(times, [first, second, second + duration(1) * factor]);
+            let second = first + duration(0) * factor + longer_ns;
+            assert_eq!(times, [first, second, second + duration(1) * factor + longer_ns]);
         }
     }
 
     #[test]
     fn the_first_paced_frame_leaves_when_the_seed_says() {
-        let traffic = traffic(Pace::Paced { period_percent: 100 }, 1);
+        let traffic = traffic(Pace::Paced { period_percent: 100, gap_ns: 0 }, 1);
         let first = |seed| match Departures::new(&traffic, BUS, seed) {
             Ok(Departures::At(times)) => times[0],
             other => panic!("{other:?}"),
@@ -163,7 +169,7 @@ mod tests {
         let paced = |length, can_ids: &[u32]| Traffic {
             length,
             can_ids: can_ids.into(),
-            ..traffic(Pace::Paced { period_percent: 100 }, 2)
+            ..traffic(Pace::Paced { period_percent: 100, gap_ns: 0 }, 2)
         };
         for traffic in [paced(9, &[1]), paced(2, &[]), paced(2, &[0x800])] {
             let failure = Departures::new(&traffic, BUS, 1).unwrap_err();

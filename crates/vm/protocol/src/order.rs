@@ -364,6 +364,8 @@ pub enum Pace {
     Paced {
         /// 100 for flood, 200 for half of it.
         period_percent: u32,
+        /// And so long between the end of a frame and the next one at least, in nanoseconds.
+        gap_ns: u64,
     },
     /// At random times, whatever became of the frames before.
     OpenLoop {
@@ -576,7 +578,7 @@ mod tests {
     #[test]
     fn frames_are_numbered_and_take_identifiers_in_turn() {
         let traffic = Traffic {
-            pace: Pace::Paced { period_percent: 100 },
+            pace: Pace::Paced { period_percent: 100, gap_ns: 0 },
             count: 3,
             can_ids: vec![0x123, 0x8000_0001],
             length: 4,

@@ -44,6 +44,9 @@ pub(super) const SHORT_TURNAROUND: (Nanos, Nanos) =
 /// A frame that comes evenly within more than that after the last one meets every phase of it.
 const LONG_TURNAROUND: (Nanos, Nanos) = (Nanos::from_micros(100), Nanos::from_millis(5));
 
+/// A sender that takes longer for its next frame floods nothing.
+const MOST_GAP: Nanos = Nanos::from_millis(100);
+
 /// The turnaround of a tester outside of the guest: as long as the longest period of the system, which may be that of the load.
 pub(super) fn turnaround_outside(load: Load, size: LoadSize) -> (Nanos, Nanos) {
     let (shortest, longest) = LONG_TURNAROUND;
@@ -82,6 +85,12 @@ impl Reader<'_> {
             }
             ends
         };
+        let gap = section.nanos("gap").unwrap_or_default();
+        if gap > MOST_GAP {
+            let message = format!("`gap` is {gap}, but can be {MOST_GAP} at most");
+            let hint = "frames that are rarer are traffic.kind = \"open-loop\"";
+            self.findings.error_with_hint(section.origin_of("gap"), message, hint);
+        }
         let timeout = section.nanos("timeout").unwrap_or(Nanos::from_secs(1));
         let is_periodic = kind == Some(Kind::Periodic);
         let origin = section.origin();
@@ -104,7 +113,7 @@ impl Reader<'_> {
             Kind::OneAtATime => numbered(Pace::OneAtATime { turnaround: or_default(turnaround) }),
             Kind::OpenLoop => numbered(Pace::OpenLoop { gap: or_default(LONG_TURNAROUND) }),
             Kind::Half => numbered(Pace::Half),
-            Kind::Flood => numbered(Pace::Flood),
+            Kind::Flood => numbered(Pace::Flood { gap }),
             Kind::Periodic => Some(Traffic::Periodic),
             Kind::Replay => replay,
         }
