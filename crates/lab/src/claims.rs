@@ -24,8 +24,10 @@
 
 use std::collections::BTreeSet;
 
+use candor_causes::Ending;
 use candor_config::{Section, Table, Value};
 use candor_diagnostics::{Findings, Origin, did_you_mean, nearest};
+use candor_lat::TapPath;
 
 use crate::experiment::{Experiment, Testbed};
 use crate::group::Range;
@@ -155,10 +157,22 @@ impl Term {
         results.iter().filter(is_meant).collect()
     }
 
-    /// Times are in microseconds.
+    /// Times are in microseconds. In the papers, whose tester waited for a second, a frame that came later was lost.
     fn value(&self, result: &ResultFile) -> Option<f64> {
-        let value = self.quantity.of(result)?;
+        let value = self.quantity.of(result)? + self.late(result);
         Some(if self.quantity.unit() == Unit::Nanoseconds { value / 1_000.0 } else { value })
+    }
+
+    /// What late frames of a gateway add to those that were lost.
+    fn late(&self, result: &ResultFile) -> f64 {
+        let late = if result.path == TapPath::CAN_GATEWAY.name() { result.counts.late } else { 0 };
+        match self.quantity {
+            Quantity::Ended(Ending::Lost) => late as f64,
+            Quantity::EndedPercent(Ending::Lost) => {
+                late as f64 / result.counts.sent.max(1) as f64 * 100.0
+            }
+            _ => 0.0,
+        }
     }
 
     /// Why no result has such a figure, if that is so.

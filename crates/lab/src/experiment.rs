@@ -170,6 +170,14 @@ impl CanGateway {
     pub fn rules(&self) -> Option<&candor_engine::Table> {
         self.network.gateways.first().map(|gateway| &gateway.rules)
     }
+
+    /// A frame whose main latency is longer is late, in ns; `None` for traffic with times of its own.
+    pub(crate) fn late_after_ns(&self) -> Option<i64> {
+        match &self.traffic {
+            Traffic::Numbered { timeout, .. } => i64::try_from(timeout.as_nanos()).ok(),
+            Traffic::Periodic | Traffic::Replay { .. } => None,
+        }
+    }
 }
 
 /// The world of CAN buses, with its own settings.

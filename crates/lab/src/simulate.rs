@@ -61,7 +61,7 @@ pub fn run(run: Run<'_>) -> Result<ResultFile, Error> {
     let jobs = scene.jobs(can);
     let (way, waits) = (scene.way(can), Waits::new(can));
     let messages = Messages::new(can);
-    let mut collector = Collector::new(run, jobs, way, waits, messages);
+    let mut collector = Collector::new(run, jobs, way, waits, messages, can.late_after_ns());
     let finished = scene.world.run(&mut collector);
     collector.builder.check()?;
     if let Some(error) = scene.replay_failure.as_ref().and_then(|failure| failure.take()) {

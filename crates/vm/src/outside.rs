@@ -121,6 +121,7 @@ pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
         buses: &buses,
         senders: &senders,
         seed: measurement.seed,
+        timeout_ns: measurement.timeout_ns,
         stations: &stations,
         steps: &steps,
     });

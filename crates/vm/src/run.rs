@@ -152,6 +152,7 @@ fn limit_s(order: &Order) -> u64 {
             let each_ns = each_ns.saturating_add(away_ns.unwrap_or(0));
             let warm_up_ns = measurement.warm_up.map_or(0, |it| it.longest_whole_ns());
             let frames_ns = traffic.count.saturating_mul(each_ns).saturating_add(warm_up_ns);
+            let frames_ns = frames_ns.saturating_add(measurement.timeout_ns);
             MARGIN_S.saturating_add(frames_ns / 1_000_000_000)
         }
         Order::Conform(trials) => MARGIN_S + trials.len() as u64,

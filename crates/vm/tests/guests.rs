@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use candor_engine::{Bus, BusIndex, Rule, Table};
 use candor_init::INIT;
 use candor_protocol::order::{
-    CommandOrder, EthernetLoad, Gateway, Load, Measurement, Pace, Traffic,
+    CommandOrder, EthernetLoad, Gateway, Load, Measurement, Pace, Tester, Traffic,
 };
 use candor_protocol::{Order, Report, interface};
 use candor_vm::{
@@ -242,19 +242,22 @@ fn a_gateway_that_dies_is_named() {
     assert!(error.to_string().contains("/no-such"), "{error}");
 }
 
-/// A gateway in Python, with a module of its own beside it.
-const PYTHON: &str = "\
+/// The sockets of a gateway in Python, and modules that it needs.
+const SOCKETS: &str = "\
 #!/usr/bin/env python3
 import socket
 import sys
-
-import frames
+import time
 
 receiver = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
 receiver.bind((sys.argv[1],))
 sender = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
 sender.setsockopt(socket.SOL_CAN_RAW, socket.CAN_RAW_FILTER, b'')
 sender.bind((sys.argv[2],))
+";
+/// A gateway with a module of its own beside it.
+const PYTHON: &str = "
+import frames
 while True:
     sender.send(receiver.recv(frames.SIZE))
 ";
@@ -264,7 +267,7 @@ while True:
 fn a_python_script_passes_frames_on() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("gateway.py");
-    fs::write(&program, PYTHON).unwrap();
+    fs::write(&program, format!("{SOCKETS}{PYTHON}")).unwrap();
     let module = "import struct\nSIZE = struct.calcsize('=IB3x8s')\n";
     fs::write(folder.path().join("frames.py"), module).unwrap();
     let script = python::script(&program, &["{in}", "{out}"], |name| name.into()).unwrap().unwrap();
@@ -274,6 +277,48 @@ fn a_python_script_passes_frames_on() {
     let report = run(&machine, &order);
     assert_eq!((report.sent.len(), report.received.len()), (20, 20));
     assert_eq!(report, run(&machine, &order));
+}
+
+/// A gateway that keeps the first ten frames for some seconds.
+const HOLDING: &str = "
+frames = [receiver.recv(16) for _ in range(10)]
+time.sleep(float(sys.argv[3]))
+for frame in frames:
+    sender.send(frame)
+    time.sleep(0.001)
+while True:
+    time.sleep(1)
+";
+
+/// A frame every 20 ms or so, whatever became of the one before.
+const SOON: Pace =
+    Pace::OneAtATime { shortest_ns: 15_000_000, longest_ns: 20_000_000, timeout_ns: 1_000_000 };
+
+/// What is missing at the end is waited for as long as the order says, wherever the tester is.
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn held_frames_come_late_and_are_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("holding.py");
+    fs::write(&program, format!("{SOCKETS}{HOLDING}")).unwrap();
+    let kernel = &kernels()[0];
+    let qemu = Qemu::find().unwrap();
+    for tester in [Tester::Inside, Tester::Outside] {
+        let setup = Setup { tester, ..Setup::default() };
+        let machine = Machine::new(&cache(), &qemu, kernel, INIT, setup).unwrap();
+        let all = [("1.2", 1, 10), ("4", 1, 0), ("4", 5, 10)];
+        let cases = if tester == Tester::Inside { &all[..1] } else { &all };
+        for &(held_s, timeout_s, received) in cases {
+            let arguments = ["{in}", "{out}", held_s];
+            let script = python::script(&program, &arguments, |name| name.into()).unwrap().unwrap();
+            let mut order = measurement(Gateway::Command(script.argv), SOON, 10);
+            (order.tester, order.files) = (tester, script.files);
+            order.timeout_ns = timeout_s * 1_000_000_000;
+            let report = run(&machine, &order);
+            let about = format!("{tester:?}, {held_s} s");
+            assert_eq!((report.sent.len(), report.received.len()), (10, received), "{about}");
+        }
+    }
 }
 
 #[test]

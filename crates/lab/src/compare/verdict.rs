@@ -124,7 +124,8 @@ mod tests {
             // Box and Muller (1958).
             (-2.0 * even(random).ln()).sqrt() * (std::f64::consts::TAU * even(random)).cos()
         };
-        let draws: [(&str, &dyn Fn(&mut Random) -> f64); 4] = [
+        type Draw<'a> = &'a dyn Fn(&mut Random) -> f64;
+        let draws: [(&str, Draw<'_>); 4] = [
             ("even", &even),
             ("normal", &normal),
             ("exponential", &|random| -even(random).ln()),

@@ -37,10 +37,11 @@ impl<'a> Collector<'a> {
         way: Way,
         waits: Waits,
         messages: Messages,
+        late_after_ns: Option<i64>,
     ) -> Self {
         let path = run.experiment.path();
         // A simulation sees everything, and too much of it to keep. Each job makes copies.
-        let terms = Terms { copies: Copies::Any, ..Terms::new(path) };
+        let terms = Terms { copies: Copies::Any, late_after_ns, ..Terms::new(path) };
         let sight = Sight { taps: path.taps(), has_rules: true };
         Self { builder: ResultBuilder::new(terms, sight, run), waits, messages, way, jobs }
     }

@@ -81,7 +81,12 @@ pub(crate) fn evaluate(
 
     let evaluation = Evaluation { can, settings, report, sent: &sent, arrived: &arrived };
     // Further copies that arrive are of streams of their own.
-    let terms = Terms { is_exact: true, copies: Copies::Any, ..Terms::new(experiment.path()) };
+    let terms = Terms {
+        is_exact: true,
+        copies: Copies::Any,
+        late_after_ns: can.late_after_ns(),
+        ..Terms::new(experiment.path())
+    };
     let sight = if report.wire.is_some() { OUTSIDE } else { INSIDE };
     let mut builder = ResultBuilder::new(terms, sight, run);
     let mut messages = Messages::new(can);
@@ -95,8 +100,8 @@ pub(crate) fn evaluate(
     let mut endings = missed.endings(&stopped);
     endings.add(Ending::Received, journeys.0.len() as u64 - endings.total());
     // What the gateway counts says more of how frames ended than where they were last seen.
-    let Counts { duplicated, reordered, .. } = builder.account.counts();
-    let counts = Counts { duplicated, reordered, ..Counts::from_endings(&endings) };
+    let Counts { duplicated, reordered, late, .. } = builder.account.counts();
+    let counts = Counts { duplicated, reordered, late, ..Counts::from_endings(&endings) };
     let buses = evaluation.buses(&journeys);
     let figures = builder.account.figures(Metric::GatewayLatency);
     let is_early = figures.is_some_and(|figures| figures.min_ns < 0);

@@ -35,6 +35,10 @@ pub(crate) fn order(
         [source, target, ..] => [source, target],
         [] => return Err(Error::Other(format!("{}: no bus is defined", experiment.name))),
     };
+    let timeout = match can.traffic {
+        experiment::Traffic::Numbered { timeout, .. } => timeout,
+        experiment::Traffic::Periodic | experiment::Traffic::Replay { .. } => MISSING,
+    };
     let (traffic, offers) = match &can.traffic {
         experiment::Traffic::Numbered { frames, pace, timeout } => {
             let pace = paced((*pace, *timeout), frames, [source, target], settings);
@@ -63,6 +67,7 @@ pub(crate) fn order(
         rules: can.rules().map_or_else(Table::default, |rules| placed(rules, &can.network.buses)),
         traffic,
         warm_up: settings.warm_up,
+        timeout_ns: timeout.as_nanos(),
         offers,
         load: settings.load,
         settings: settings.settings.clone(),
@@ -72,6 +77,9 @@ pub(crate) fn order(
         wants_symbols: false,
     })
 }
+
+/// How long a missing frame is waited for where the traffic does not say it.
+const MISSING: Nanos = Nanos::from_secs(1);
 
 /// Frames at most of a recording: as many as a count can be.
 const MOST_OFFERS: u64 = 200_000;

@@ -346,8 +346,14 @@ fn pairs_go_by_number_with_copies_and_overtaking() {
     });
     let (result, lines) = lab.one(TWO);
     // Two seconds late is late, not lost.
-    let expected =
-        Counts { sent: 100, received: 100, duplicated: 1, reordered: 2, ..Counts::default() };
+    let expected = Counts {
+        sent: 100,
+        received: 100,
+        duplicated: 1,
+        reordered: 2,
+        late: 1,
+        ..Counts::default()
+    };
     assert_eq!(result.counts, expected);
     assert_eq!(value(&result, "unknown"), Some(0.0));
     let of = |number: &str| -> Vec<_> {

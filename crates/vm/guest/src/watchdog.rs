@@ -41,7 +41,7 @@ fn limit(order: &Order) -> Nanos {
         Order::Measure(measurement) => {
             let warm_up_ns = measurement.warm_up.map_or(0, |it| it.longest_whole_ns());
             let frames = of_frames(measurement) + of_faults(measurement);
-            MARGIN + Nanos::from_nanos(warm_up_ns) + frames
+            MARGIN + Nanos::from_nanos(warm_up_ns.saturating_add(measurement.timeout_ns)) + frames
         }
         Order::Conform(trials) => {
             let frames: usize = trials.iter().map(|trial| trial.frames.len() + 1).sum();

@@ -66,6 +66,8 @@ pub struct Measurement {
     pub traffic: Traffic,
     /// What it sends before that, one frame at a time, so that nothing that counts is done for the first time.
     pub warm_up: Option<WarmUp>,
+    /// How long a frame that is missing at the end is waited for, in nanoseconds.
+    pub timeout_ns: u64,
     /// With [`Pace::Offered`] and a tester outside, the frames of all its senders by time. The guest is not told.
     pub offers: Vec<Offer>,
     /// What else the machine has to do.
@@ -132,6 +134,7 @@ impl Measurement {
             rules,
             traffic,
             warm_up: None,
+            timeout_ns: 1_000_000_000,
             offers: Vec::new(),
             load: Load::default(),
             settings: Settings::default(),

@@ -8,6 +8,7 @@
 //! | 8..12, 12..16, 16..20 | how many buses, senders and steps there are |
 //! | 20..24 | how many stations there are |
 //! | 24..32 | the seed of bit errors |
+//! | 32..40 | how long a frame that is missing at the end is waited for, in ns |
 //! | then 24 for each bus | nominal and data bit rate in bit/s (4 bytes each), a data bit rate of 0 is the nominal one; the probability of a bit error, 0 to 1 (8 bytes, IEEE 754); how long after bus-off a node of the tester starts again, in ns, all ones for never (8 bytes) |
 //! | then 24 for each sender | its bus; the bus on which its frames are awaited, 255 for none, or 254 if it answers; its round (1 byte each), 5 bytes 0; the first of its steps, their number (4 bytes each); how long a frame is awaited, in ns (8 bytes), or the identifier words of requests and of answers (4 bytes each) |
 //! | then 48 for each station, by card in ascending order | its card, 0 for echo or 1 for UDP, 0 for every or 1 for answered (1 byte each), 0; bytes of data (4 bytes); the speed of its link in bit/s, and its pace in ns (8 bytes each); the addresses of its card and of the guest's (6 bytes each), and their IPv4 addresses (4 bytes each); 4 bytes 0 |
@@ -31,7 +32,7 @@ pub const MOST_CARDS: usize = 4;
 pub const MOST_SENDERS: usize = 9;
 /// The first bytes of every plan.
 const MAGIC: [u8; 8] = *b"CANDPLAN";
-const HEADER_BYTES: usize = 32;
+const HEADER_BYTES: usize = 40;
 const BUS_BYTES: usize = 24;
 const SENDER_BYTES: usize = 24;
 const STATION_BYTES: usize = 48;
@@ -290,6 +291,12 @@ impl<'a> Plan<'a> {
         u64_at(self.bytes, 24)
     }
 
+    /// How long a frame that is missing at the end is waited for, in ns.
+    #[must_use]
+    pub fn timeout_ns(&self) -> u64 {
+        u64_at(self.bytes, 32)
+    }
+
     /// The stations, by card.
     pub fn stations(&self) -> impl Iterator<Item = StationPlan> + use<'_, 'a> {
         (0..self.stations).filter_map(|station| self.read_station(station))
@@ -392,6 +399,8 @@ pub struct Contents<'a> {
     pub senders: &'a [SenderPlan],
     /// From which the bit errors of all buses follow.
     pub seed: u64,
+    /// How long a frame that is missing at the end is waited for, in ns.
+    pub timeout_ns: u64,
     /// The stations, by card.
     pub stations: &'a [StationPlan],
     /// The frames of all senders.
@@ -402,13 +411,14 @@ pub struct Contents<'a> {
 #[cfg(any(feature = "write", test))]
 #[must_use]
 pub fn write(contents: &Contents<'_>) -> alloc::vec::Vec<u8> {
-    let Contents { buses, senders, seed, stations, steps } = contents;
+    let Contents { buses, senders, seed, timeout_ns, stations, steps } = contents;
     let mut bytes = alloc::vec::Vec::with_capacity(HEADER_BYTES + steps.len() * STEP_BYTES);
     bytes.extend(MAGIC);
     for count in [buses.len(), senders.len(), steps.len(), stations.len()] {
         bytes.extend((count as u32).to_le_bytes());
     }
     bytes.extend(seed.to_le_bytes());
+    bytes.extend(timeout_ns.to_le_bytes());
     for BusPlan { timing, bit_error_rate, restart_ns } in *buses {
         for rate in [timing.nominal, timing.data] {
             bytes.extend(rate.bits_per_second().to_le_bytes());
@@ -480,7 +490,7 @@ mod tests {
     }
 
     fn bytes(buses: &[BusPlan], senders: &[SenderPlan], steps: &[Step]) -> Vec<u8> {
-        write(&Contents { buses, senders, seed: SEED, stations: &stations(), steps })
+        write(&Contents { buses, senders, seed: SEED, timeout_ns: 7, stations: &stations(), steps })
     }
 
     fn plan() -> (Vec<BusPlan>, Vec<SenderPlan>, Vec<Step>) {

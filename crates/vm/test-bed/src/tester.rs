@@ -23,11 +23,11 @@ use crate::plan::{MOST_SENDERS, Pace, Plan, SenderPlan};
 /// When everything is sent, the guest has sent as many frames as the tester, and none has passed for so long, in ns, none
 /// will.
 pub const QUIET_NS: u64 = 200_000_000;
-/// The same while the guest has sent fewer. Linux gives tasks of usual priority 50 ms of each second beside real-time ones
+/// The same while the guest has sent fewer, and the time that a plan waits for a missing frame has passed as well. Linux gives tasks of usual priority 50 ms of each second beside real-time ones
 /// (`sched_rt_runtime_us`, and the fair server since 6.12): a gateway that can run waits 0.95 s at most. The rest is for
 /// its work.
 pub const STARVED_NS: u64 = 1_100_000_000;
-/// But no longer than this after it, in ns.
+/// But no longer than this after it, in ns, or as long as for a missing frame.
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// Where the tester samples a bit, in thousandths: as Linux chooses for up to 500 kbit/s.
 pub(crate) const SAMPLE_POINT_PERMILLE: u16 = 875;
@@ -85,6 +85,8 @@ pub(crate) struct Tester {
     started_ns: u64,
     /// How long a sender that goes bus-off is away at most, in ns, if it comes back.
     away_ns: u64,
+    /// How long a missing frame is waited for, in ns.
+    timeout_ns: u64,
     /// Since when all senders, or without any the guest, have sent everything.
     over_ns: Option<u64>,
     /// When a frame last passed.
@@ -103,6 +105,7 @@ impl Tester {
         rounds: 1,
         started_ns: 0,
         away_ns: 0,
+        timeout_ns: 0,
         over_ns: None,
         passed_ns: 0,
         sent: 0,
@@ -142,6 +145,7 @@ impl Tester {
         self.rounds = plan.rounds();
         (self.started_ns, self.passed_ns) = (now_ns, now_ns);
         (self.over_ns, self.sent, self.sent_by_guest) = (None, 0, 0);
+        self.timeout_ns = plan.timeout_ns();
         self.away_ns = plan.buses().filter_map(|it| it.restart_ns).max().unwrap_or(0);
         for index in 0..MOST_SENDERS {
             self.go_on(index, plan, now_ns);
@@ -164,8 +168,10 @@ impl Tester {
     /// When it is done if nothing passes until then.
     fn quiet_at_ns(&self) -> Option<u64> {
         let Some(over_ns) = self.over_ns else { return self.hopeless_at_ns() };
-        let quiet_ns = if self.sent_by_guest < self.sent { STARVED_NS } else { QUIET_NS };
-        Some((over_ns.max(self.passed_ns) + quiet_ns).min(over_ns + PATIENCE_NS))
+        let missing_ns = STARVED_NS.saturating_add(self.timeout_ns);
+        let quiet_ns = if self.sent_by_guest < self.sent { missing_ns } else { QUIET_NS };
+        let quiet_at_ns = over_ns.max(self.passed_ns).saturating_add(quiet_ns);
+        Some(quiet_at_ns.min(over_ns.saturating_add(PATIENCE_NS.max(missing_ns))))
     }
 
     /// When it is done although senders want to send, if nothing passes until then: errors destroy whatever they send, also

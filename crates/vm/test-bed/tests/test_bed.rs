@@ -329,6 +329,32 @@ fn a_frame_that_does_not_arrive_is_given_up() {
 }
 
 #[test]
+fn a_missing_frame_is_waited_for_as_the_plan_says() {
+    let bus = |rate| BusPlan { timing: timing(rate), bit_error_rate: 0.0, restart_ns: None };
+    let buses = ["500k", "500k"].map(bus);
+    let sender = SenderPlan { bus: 0, round: 0, pace: Pace::Timed, first: 0, count: 3 };
+    // Also longer than the tester is patient otherwise.
+    for timeout_ns in [0, 1, 1_000_000_000, 60_000_000_000] {
+        let steps = numbered(3, 1_000_000);
+        let contents = Contents {
+            buses: &buses,
+            senders: &[sender],
+            steps: &steps,
+            timeout_ns,
+            ..Contents::default()
+        };
+        let bytes = candor_test_bed::write(&contents);
+        let plan = Plan::read(&bytes).unwrap();
+        let mut guest = Guest::new(&plan, [BTR_500K, BTR_500K], 7_000);
+        guest.write(0, register::IER, 0, 2_000);
+        guest.run(&plan);
+        let last_ns = guest.passed(0)[2].2;
+        let done = guest.records.last().unwrap();
+        assert_eq!((done.event, done.at_ns), (Event::Done, last_ns + STARVED_NS + timeout_ns));
+    }
+}
+
+#[test]
 fn another_bit_rate_and_an_overrun_are_recorded() {
     let sender = SenderPlan { bus: 0, round: 0, pace: Pace::Timed, first: 0, count: 20 };
     let bytes = write(&["500k", "500k"], &[sender], &numbered(20, 0));

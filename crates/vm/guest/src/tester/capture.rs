@@ -80,6 +80,11 @@ impl Capture {
         count
     }
 
+    /// How many frames were captured.
+    pub(crate) fn len(&self) -> usize {
+        self.captured.stamps.len()
+    }
+
     /// The stamps of what was captured; what comes counts from here on.
     pub(crate) fn take(&mut self) -> Vec<Stamp> {
         let Captured { stamps, frames, without_number, .. } = &mut self.captured;

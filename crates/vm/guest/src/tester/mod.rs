@@ -46,7 +46,9 @@ const DRAIN_PERIOD: Nanos = Nanos::from_millis(2);
 const LEAD: Nanos = Nanos::from_millis(10);
 /// When nothing has arrived for so long after the last frame, nothing will.
 const QUIET: Nanos = Nanos::from_millis(200);
-/// But no longer than this.
+/// The same while frames are missing, and the time that the order waits for them has passed as well: as a tester outside has it.
+const STARVED: Nanos = Nanos::from_millis(1_100);
+/// But no longer than this, or than for a missing frame.
 const MOST_PATIENCE: Nanos = Nanos::from_secs(10);
 /// One at a time, the monitor is emptied after so many frames.
 const MONITOR_PERIOD: u64 = 256;
@@ -59,6 +61,8 @@ pub(crate) struct Tester {
     policy: Policy,
     departures: Departures,
     timeout: Nanos,
+    /// How long a frame that is missing at the end is waited for.
+    missing: Nanos,
     /// The whiles between the frames of the warm-up, and how long each is waited for.
     cold: (Vec<u64>, Nanos),
 }
@@ -150,7 +154,8 @@ impl Tester {
         let whiles = order.warm_up.map(|it| it.whiles(order.seed)).unwrap_or_default();
         let cold_timeout = order.warm_up.map_or(0, |it| it.timeout_ns);
         let cold = (whiles, Nanos::from_nanos(cold_timeout));
-        Ok(Self { sending, monitor, receiver, policy, departures, timeout, cold })
+        let missing = STARVED + Nanos::from_nanos(order.timeout_ns);
+        Ok(Self { sending, monitor, receiver, policy, departures, timeout, missing, cold })
     }
 
     /// Sends the frames before those that count.
@@ -162,7 +167,7 @@ impl Tester {
         };
         set_policy(Task::This, policy).at("tester", FAULT)?;
         self.one_at_a_time(clock::now::<Realtime>() + LEAD, &whiles, timeout)?;
-        self.settle()?;
+        self.settle(QUIET)?;
         let (sent, due) = self.sending.take();
         let [monitored, received] = [&mut self.monitor, &mut self.receiver].map(Capture::take);
         Ok(Ways { sent, due, monitored, received, target: Vec::new() })
@@ -184,7 +189,7 @@ impl Tester {
             Departures::At(times) => self.paced_and_drained(begin, &times)?,
         }
         let cpu = clock::now::<ThreadCpu>() - cpu;
-        self.settle()?;
+        self.settle(self.missing)?;
         host::counting_ends();
         let overflow = self.monitor.overflow()? + self.receiver.overflow()?;
         let (monitored, _, _) = self.monitor.into_parts();
@@ -250,15 +255,23 @@ impl Tester {
         })
     }
 
-    /// Waits until nothing comes any more.
-    fn settle(&mut self) -> Result<(), Failure> {
+    /// Waits until nothing comes any more: while frames are missing, until none has come for so long.
+    fn settle(&mut self, missing: Nanos) -> Result<(), Failure> {
         // What is still on its way is more important than looking at what has arrived.
         set_policy(Task::This, Policy::Other).at("tester", FAULT)?;
-        let end = clock::now::<Monotonic>() + MOST_PATIENCE;
+        let begin = clock::now::<Monotonic>();
+        let end = begin + MOST_PATIENCE.max(missing);
+        let mut last = begin;
         loop {
             clock::sleep_until(clock::now::<Monotonic>() + QUIET).at("tester", FAULT)?;
             let count = self.monitor.empty() + self.receiver.empty();
-            if count == 0 || clock::now::<Monotonic>() > end {
+            let now = clock::now::<Monotonic>();
+            if count > 0 {
+                last = now;
+            }
+            let is_missing = self.receiver.len() < self.sending.sent.len();
+            let is_quiet = count == 0 && (!is_missing || now - last >= missing);
+            if is_quiet || now > end {
                 return Ok(());
             }
         }
