@@ -61,16 +61,16 @@ pub(crate) enum LabCommand {
     Profile(profile::Profile),
     /// Compare the results in two folders: what became slower, by how much, and where
     ///
-    /// Exits with 1 if an exact figure is gone, or worse than --allow permits: in sim, and of gateways without
-    /// load in vm, the shortest and the median latency; there also the instructions per frame and the
-    /// lost frames. All other figures (under load, of other experiments in vm, in host, of real buses)
-    /// are shown as ranges over their seeds, and so is everything between two QEMUs: they have no verdict and
-    /// never change the exit code. With the counts of `candor lab profile --out`, shows in which function the
-    /// difference is.
+    /// Exits with 1 if a figure is gone, or worse than --allow permits: in sim the shortest and the median latency, exactly; in vm
+    /// without load the shortest and the mean latency, the lengths of the paths that frames take, and the instructions per
+    /// frame, where boots and seeds do not explain the difference; and lost frames. With fewer than five boots on a side there is
+    /// no verdict, and it exits with 2. All other figures (under load, in host, of real buses) are shown as ranges over their
+    /// seeds, and so is everything between two QEMUs: they never change the exit code. With the counts of
+    /// `candor lab profile --out`, shows in which function the difference is.
     ///
     /// Example: candor lab compare before after --allow 1%
     Compare(compare::Compare),
-    /// Show the same experiments on one kernel after the other, and where an exact figure changed
+    /// Show the same experiments on one kernel after the other, and where a figure changed
     ///
     /// Builds of Debian 12 and of Debian 13, and kernels with and without PREEMPT_RT, are lines of their own. With the
     /// counts of `candor lab profile --out`, shows which functions changed.

@@ -44,6 +44,32 @@ const ROUNDING: f64 = 1e-12;
 /// Experiments that a hint names at most.
 const MOST_NAMES: usize = 5;
 
+/// Where the value of a claim comes from. Agreement with what others measured says more than with what one asks oneself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Basis {
+    /// Something was published.
+    Published,
+    /// Nothing was: `published` is `-`, or absent.
+    Own,
+    /// It could not be otherwise: `by_construction` is true.
+    Construction,
+}
+
+impl Basis {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 3] = [Self::Published, Self::Own, Self::Construction];
+
+    /// The words for it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Published => "published",
+            Self::Own => "own questions",
+            Self::Construction => "by construction",
+        }
+    }
+}
+
 /// A statement about results.
 #[derive(Clone, Debug)]
 pub struct Claim {
@@ -53,6 +79,8 @@ pub struct Claim {
     pub says: String,
     /// What was published, for people.
     pub published: String,
+    /// Whether it could not be otherwise.
+    is_by_construction: bool,
     /// What is known about an agreement or its lack.
     pub note: String,
     /// Which of several of the same kind it is.
@@ -210,6 +238,16 @@ impl Term {
 }
 
 impl Claim {
+    /// Where its value comes from.
+    #[must_use]
+    pub fn basis(&self) -> Basis {
+        match self.published.trim() {
+            _ if self.is_by_construction => Basis::Construction,
+            "" | "-" => Basis::Own,
+            _ => Basis::Published,
+        }
+    }
+
     /// Holds the claim against `results`.
     #[must_use]
     pub fn judge(&self, results: &[ResultFile]) -> Verdict {
@@ -516,6 +554,7 @@ fn read_one(mut section: Section<'_>, each: Option<&str>) -> Option<Claim> {
         id: text(&mut section, "id"),
         says: text(&mut section, "says"),
         published: text(&mut section, "published"),
+        is_by_construction: section.boolean("by_construction").unwrap_or(false),
         note: text(&mut section, "note"),
         each: each.map(str::to_owned),
         value: value?,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use candor_lab::Error;
 use candor_lab::campaign::{self, Campaign, Options};
-use candor_lab::claims::Agreement;
+use candor_lab::claims::{Agreement, Basis};
 use candor_lab::experiment::Run;
 use candor_lab::result::{Counts, Figures, ResultFile};
 use candor_lab::sections::EFFORT;
@@ -284,6 +284,19 @@ fn seeds_are_held_against_their_own() {
     let verdict = claim.judge(&results);
     let found = verdict.found.unwrap();
     assert_eq!((found.least, found.most, verdict.agreement), (2.0, 6.0, Agreement::Yes));
+}
+
+#[test]
+fn a_claim_is_held_against_what_was_published_or_against_nothing() {
+    for (more, basis) in [
+        ("", Basis::Own),
+        ("published = '-'", Basis::Own),
+        ("published = '0'", Basis::Published),
+        ("published = '35 us'\nby_construction = true", Basis::Construction),
+    ] {
+        let claim = format!("[[claim]]\nid = 'C'\nvalue = 'one lost'\nat_most = 0\n{more}\n");
+        assert_eq!(campaign(&claim).unwrap().claims[0].basis(), basis, "{more}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use candor_diagnostics::{by_count, counted, part_of};
-use candor_lab::claims::{Agreement, Claim, EACH, Verdict};
+use candor_lab::claims::{Agreement, Basis, Claim, EACH, Verdict};
 use candor_lab::experiment::Testbed;
 use candor_lab::glob;
 use candor_lab::group::Range;
@@ -310,7 +310,16 @@ fn text(
 fn tell(judged: &[Judged<'_>], results: &[ResultFile]) {
     let counts = Counts::of_all(judged.iter());
     let yes = counts.count(Agreement::Yes);
-    say!("{}", part_of(yes, judged.len(), "claim", ("agrees", "agree")));
+    let bases = by_basis(judged);
+    let of_bases = bases.iter().map(|(basis, counts)| {
+        let yes = counts.count(Agreement::Yes);
+        format!("{yes} of {} {}", counts.total(), basis.words())
+    });
+    let of_bases = match bases.len() {
+        1 => String::new(),
+        _ => format!(": {}", of_bases.collect::<Vec<_>>().join(", ")),
+    };
+    say!("{}{of_bases}", part_of(yes, judged.len(), "claim", ("agrees", "agree")));
     match counts.count(Agreement::Depends) {
         0 => {}
         some => say!("{some} {} on the seed", by_count(some, "depends", "depend")),
@@ -389,6 +398,13 @@ fn by_group<'a>(judged: &'a [Judged<'_>]) -> Vec<(&'a str, Counts)> {
     ids.into_iter().map(|id| (id, counts(id))).collect()
 }
 
+/// The counts of claims of each basis that there is.
+fn by_basis(judged: &[Judged<'_>]) -> Vec<(Basis, Counts)> {
+    let counts = |basis| Counts::of_all(judged.iter().filter(|it| it.claim.basis() == basis));
+    let all = Basis::ALL.into_iter().map(|basis| (basis, counts(basis)));
+    all.filter(|(_, counts)| counts.total() > 0).collect()
+}
+
 fn group_table(judged: &[Judged<'_>]) -> (Vec<String>, Vec<Vec<String>>) {
     let groups = by_group(judged);
     let all = Counts::of_all(judged.iter());
@@ -404,6 +420,10 @@ fn group_table(judged: &[Judged<'_>]) -> (Vec<String>, Vec<Vec<String>>) {
         start.into_iter().chain(numbers).collect::<Vec<_>>()
     };
     let mut rows: Vec<_> = groups.iter().map(row).collect();
+    let bases = by_basis(judged);
+    if bases.len() > 1 {
+        rows.extend(bases.iter().map(|(basis, counts)| row(&(basis.words(), *counts))));
+    }
     rows.push(row(&("all", all)));
     (head, rows)
 }

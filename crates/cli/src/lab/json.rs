@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use candor_lab::Experiment;
-use candor_lab::claims::Agreement;
+use candor_lab::claims::{Agreement, Basis};
 use candor_lab::compare::{
     self, Allowance, Changed, Comparison, CountChange, Figure, FunctionChange, Ranges, Sample,
     Trend, Verdict,
@@ -32,6 +32,8 @@ objects! {
         says = it.said();
         /// What was published, for people
         published = it.claim.published;
+        /// Where the value comes from
+        basis = it.claim.basis();
         /// The bounds of the value, for people
         bounds = it.claim.bounds();
         /// Which of several claims of the same kind it is; null if it is the only one
@@ -395,6 +397,14 @@ words! {
 /// The same without spaces.
 fn key(word: &str) -> String {
     word.replace(' ', "_")
+}
+
+word! {
+    Basis as it: key(it.words());
+    Self::ALL;
+    "published": "it was published",
+    "own_questions": "nothing was published",
+    "by_construction": "it could not be otherwise"
 }
 
 word! {

@@ -128,6 +128,7 @@ fn json_lines_have_the_documented_fields() {
         "bounds",
         "each",
         "alternative",
+        "basis",
         "unit",
         "value",
         "seeds",

@@ -578,10 +578,10 @@ function sweepPlot(series, axis, title, scale, theme) {
   return { data, layout: layout(theme, { xaxis, yaxis, showlegend: series.length > 1 }) };
 }
 
-/** How an exact figure changed: `min +600 ns, p50 +612 ns: cgw_csum_xor_rel +89`. */
+/** How figures changed: `min +600 ns, path +612 ns: cgw_csum_xor_rel +89`. */
 function changeText(changes) {
   const signed = (number) => (number < 0 ? "-" : "+") + count(Math.round(Math.abs(number)));
-  const figures = changes.map(({ figure, before, after }) => `${figure} ${signed(after - before)}${["min", "p50"].includes(figure) ? " ns" : ""}`);
+  const figures = changes.map(({ figure, before, after }) => `${figure} ${signed(after - before)}${["instructions", "lost"].includes(figure) ? "" : " ns"}`);
   const functions = (changes[0]?.functions ?? []).map(([name, more]) => `${name} ${signed(more)}`);
   return figures.join(", ") + (functions.length > 0 ? `: ${functions.join(", ")}` : "");
 }

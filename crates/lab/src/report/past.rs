@@ -25,7 +25,7 @@ struct Release {
     changes: Vec<Changed>,
 }
 
-/// An exact figure that is other than on the release before.
+/// A figure that is other than on the release before by more than boots explain.
 #[derive(Serialize)]
 struct Changed {
     figure: &'static str,
