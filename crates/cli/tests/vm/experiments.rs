@@ -13,7 +13,7 @@ use crate::setting::{World, fails, stderr, stdout, succeeds};
 /// An experiment with a rule of its own, in the folder of `world`.
 fn experiment(world: &World, gateway: &str, rule: &str) {
     let text = format!(
-        "testbed = \"vm\"\ncount = 20\nbus.in.bitrate = \"1M\"\nbus.out.bitrate = \"1M\"\n\
+        "testbed = \"vm\"\nseeds = 1\ncount = 20\nbus.in.bitrate = \"1M\"\nbus.out.bitrate = \"1M\"\n\
          gateway.kind = \"{gateway}\"\ngateway.rules = \"own.rules.toml\"\n\
          traffic.kind = \"one-at-a-time\"\n"
     );

@@ -36,6 +36,7 @@ fn locked() {
 
 fn floods(arguments: &[&str]) {
     const FRAMES: u64 = 15_000;
+    const AT_ONCE: u64 = 250;
     let _netlink = virtual_buses(&["vcan0", "vcan1"]);
     let rules = "[bus]\na = \"vcan0\"\nb = \"vcan1\"\n\
          [[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\necho = true\non_change = true\nrate = \"1000000/s\"\nburst = 1000000\n";
@@ -48,6 +49,10 @@ fn floods(arguments: &[&str]) {
         // As many identifiers as there are, so that whatever is remembered of each is.
         for number in sent - FRAMES..sent {
             sender.send(&numbered((number % 0x7FF) as u16, number));
+            // No more at once than its socket holds, however the processor is shared.
+            if number % AT_ONCE == AT_ONCE - 1 {
+                gateway.settled("a", number + 1);
+            }
         }
         let snapshot = gateway.settled("a", sent);
         assert_balanced(&snapshot, "a", sent);
