@@ -4,7 +4,7 @@
 //! Kernels are of one line if they are of the same Debian and both or neither are PREEMPT_RT: builds of two Debians have
 //! different configurations and compilers, so that between them more changes than the kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
@@ -93,6 +93,8 @@ pub struct History {
     pub points: Vec<Point>,
     /// Experiments that are not among them.
     pub mixed: Vec<Mixed>,
+    /// Experiments with too few boots on a release, or on the one before, to tell a change.
+    pub too_few_boots: BTreeSet<String>,
 }
 
 /// Functions that a change names at most.
@@ -120,12 +122,17 @@ pub fn history(all: &Side) -> History {
         let side = lines.get_mut(&line).and_then(|line| line.get_mut(&release));
         side.into_iter().for_each(|side| side.profiles.push(profile.clone()));
     }
-    let mut points = Vec::new();
+    let (mut points, mut too_few_boots) = (Vec::new(), BTreeSet::new());
     for (line, releases) in &lines {
         let mut before: Option<(&Release, &Side)> = None;
         for (release, side) in releases {
             let comparison = before.map(|(old, it)| (old, compare(it, side)));
             for group in groups(&side.results) {
+                let figures = comparison.iter().flat_map(|(_, comparison)| &comparison.figures);
+                let mut figures = figures.filter(|it| it.experiment == group.name);
+                if figures.any(|it| it.verdict == Verdict::TooFewBoots) {
+                    too_few_boots.insert(without_kernel(group.runs[0], group.name));
+                }
                 let changes = comparison.iter().flat_map(|(old, comparison)| {
                     let functions = functions(&comparison.functions, &group);
                     changed(&comparison.figures, &group).map(move |it| Change {
@@ -143,7 +150,7 @@ pub fn history(all: &Side) -> History {
     }
     // Stable: releases of a line stay in their order.
     points.sort_by(|a, b| (&a.experiment, &a.line).cmp(&(&b.experiment, &b.line)));
-    History { points, mixed }
+    History { points, mixed, too_few_boots }
 }
 
 /// Settings that the kernel is asked for with, that make no difference, and that several results of one experiment differ in.

@@ -300,6 +300,30 @@ fn a_claim_is_held_against_what_was_published_or_against_nothing() {
 }
 
 #[test]
+fn a_late_frame_is_lost_in_a_claim_and_nowhere_else() {
+    for (value, expected) in [
+        ("one lost", 3.0),
+        ("one lost_percent", 15.0),
+        ("one received", 18.0),
+        ("one gateway_latency min", 0.0),
+    ] {
+        let claim = format!("[[claim]]\nid = 'C'\nvalue = '{value}'\nat_least = 0\n");
+        let mut result = results().swap_remove(0);
+        let found = |result: &ResultFile| {
+            let verdict = campaign(&claim).unwrap().claims[0].judge(std::slice::from_ref(result));
+            verdict.value().unwrap()
+        };
+        result.counts = Counts { sent: 20, received: 18, lost: 1, ..Counts::default() };
+        let before = found(&result);
+        result.counts.late = 2;
+        match value.contains("lost") {
+            true => assert_eq!(found(&result), expected, "{value}"),
+            false => assert_eq!(found(&result), before, "{value}"),
+        }
+    }
+}
+
+#[test]
 fn one_draw_of_a_simulation_gives_no_verdict() {
     let bounds = "at_least = 0\n";
     let judge = |value: &str, is_random, load: &str, seeds: u64| {

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use candor_diagnostics::counted;
-use candor_lab::compare::{FunctionChange, Side};
+use candor_lab::compare::{ENOUGH_BOOTS, FunctionChange, Side};
 use candor_lab::glob;
 use candor_lab::group::Range;
 use candor_lab::history::{Change, Mixed, Point, history as of};
@@ -43,6 +43,11 @@ pub(super) fn history(arguments: &History) -> Answer {
             "left out: `{experiment}` ran with two values of {setting}: {} and {}; give the folders of one of them",
             shown(one),
             shown(other)
+        );
+    }
+    for experiment in &found.too_few_boots {
+        say!(
+            "`{experiment}` has a release with fewer than {ENOUGH_BOOTS} boots, so nothing is said of changes there; run it without --seed"
         );
     }
     let mut points = found.points;
