@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import random
-import re
 import shutil
 import string
 import subprocess
@@ -31,8 +30,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # The gateway of the kernel, and one that is a process.
 EXPERIMENTS = ["kernel", "user"]
-# Instructions that are added to a driver, and whether they have to be found on PREEMPT_RT, too, whose boots differ more.
-ADDED = [(20, False), (100, True), (1000, True)]
+# Instructions that are added to a driver.
+ADDED = [20, 100, 1000]
 FUNCTION = "candor_can_longer"
 
 
@@ -170,7 +169,7 @@ def drivers(candor, count, added, has_functions=True):
     """Whether what a driver takes longer is found, and the function that does."""
     plain = driver_side(candor, 0, count, has_functions)
     right = True
-    for number, is_seen_on_rt in added:
+    for number in added:
         objects = candor.compare(plain, driver_side(candor, number, count, has_functions))
         paths = [it for it in objects["figure"] if it["figure"] == "path"]
         is_slower = objects["verdict"][0]["slower"] > 0 and not objects["verdict"][0]["faster"]
@@ -178,13 +177,12 @@ def drivers(candor, count, added, has_functions=True):
         functions = [it for it in objects.get("function", []) if it["place"]]
         first = functions[0]["function"] if functions else "none"
         is_found = is_slower and (first == FUNCTION or not has_functions)
-        is_wanted = is_seen_on_rt or not candor.kernel.endswith("-rt")
         print(
             f"{candor.kernel}, {number} instructions more: {'slower' if is_slower else 'not slower'}; paths {differences}; "
             f"{len(functions)} functions changed, the first is {first}",
             flush=True,
         )
-        right = right and (is_found or not is_wanted)
+        right = right and is_found
     return right
 
 
