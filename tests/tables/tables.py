@@ -258,6 +258,30 @@ def table_of_worst_cases(results):
     return "\n".join(lines) + "\n"
 
 
+def over_turnaround(file):
+    """A row per experiment, in Markdown: the gateway latency and what was lost, over all seeds."""
+
+    def make(candor, arguments):
+        out = candor.out("turnaround")
+        candor.run(["lab", "run", file, "--out", out, *JOBS, *arguments])
+        results = candor.results(out)
+        rows = {}
+        for result in results.values():
+            key = (result["title"], result["axes"]["traffic.turnaround_longest"])
+            rows.setdefault(key, []).append(result)
+        columns = {"p50": "p50_ns", "p99": "p99_ns", "worst": "max_ns"}
+        head = ["traffic", "longest turnaround", *columns, "lost"]
+        lines = [row(head), row(["---"] * len(head))]
+        for key, of_it in rows.items():
+            figures = [it["metrics"]["gateway_latency"] for it in of_it]
+            counts = [sum(it["counts"][count] for it in of_it) for count in ("lost", "sent")]
+            cells = [span([it[column] for it in figures]) for column in columns.values()]
+            lines.append(row([*key, *cells, f"{counts[0]:,} of {counts[1]:,}"]))
+        return Made("\n".join(lines) + "\n", machines(results))
+
+    return make
+
+
 def span(values):
     """The smallest and the largest of some durations."""
     if not values:
@@ -290,10 +314,13 @@ TABLES = {
     ),
     "vm-claims": Table(
         "docs/claims.md",
-        claims("campaigns/gateway-timing.toml", "--alternatives"),
+        claims("campaigns/gateway-timing.toml"),
         ["--claim", "G7", "--only", "modify-*-one-at-a-time-6.12*"],
         10,
         2,
+    ),
+    "claim-causes": Table(
+        "docs/claims.md", claims("campaigns/claim-causes.toml"), ["--claim", "G6", "--only", "filters-*"], 1, 2
     ),
     "signals-claims": Table(
         "docs/claims.md", claims("campaigns/signals-2016.toml"), ["--only", "json*"], 10, 2
@@ -311,6 +338,9 @@ TABLES = {
     ),
     "ethernet": Table(
         "docs/kernel-lab.md", worst_cases("campaigns/ethernet.toml"), ["--only", "idle-*", *ONE_BOOT], 12, 1
+    ),
+    "rt-rate": Table(
+        "docs/kernel-lab.md", over_turnaround("campaigns/rt-rate.toml"), ["--only", "set-5ms*"], 4, 2
     ),
     "live-gateway": Table(
         "docs/performance.md",
