@@ -272,7 +272,9 @@ def over_turnaround(file):
         columns = {"p50": "p50_ns", "p99": "p99_ns", "worst": "max_ns"}
         head = ["traffic", "longest turnaround", *columns, "lost"]
         lines = [row(head), row(["---"] * len(head))]
-        for key, of_it in rows.items():
+        titles = list(dict.fromkeys(title for title, _ in rows))
+        order = lambda it: (titles.index(it[0][0]), float(it[0][1].removesuffix("ms")))
+        for key, of_it in sorted(rows.items(), key=order):
             figures = [it["metrics"]["gateway_latency"] for it in of_it]
             counts = [sum(it["counts"][count] for it in of_it) for count in ("lost", "sent")]
             cells = [span([it[column] for it in figures]) for column in columns.values()]
