@@ -177,7 +177,9 @@ fn profiles(before: &Side, after: &Side, comparison: &mut Comparison) {
         comparison.changed = pairing.changed;
     }
     for (old, new) in pairing.pairs.into_iter().map(|(a, b)| (&old[a], &new[b])) {
-        comparison.functions.extend(functions::changes(new[0].group(), old, new));
+        let name = new[0].group();
+        let mean = comparison.figures.iter().find(|it| it.experiment == name && it.figure == "mean");
+        comparison.functions.extend(functions::changes(name, old, new, mean));
     }
 }
 

@@ -202,11 +202,12 @@ fn changed<'a>(all: &'a [Figure], group: &Group<'_>) -> impl Iterator<Item = &'a
     of_it.into_iter().filter(move |it| it.shares.is_none() || share(it) == most)
 }
 
-/// Functions that changed, largest difference first.
+/// Functions that changed and are in the latency, largest difference first.
 fn functions(all: &[FunctionChange], group: &Group<'_>) -> Vec<FunctionChange> {
     // The first of all stands for all functions together, without a place.
     let of_it = all.iter().filter(|it| it.experiment == group.name && !it.place.is_empty());
-    of_it.filter(|it| is_change(it.verdict)).take(MOST_FUNCTIONS).cloned().collect()
+    let is_in = |it: &&FunctionChange| is_change(it.verdict) && it.in_latency == Some(true);
+    of_it.filter(is_in).take(MOST_FUNCTIONS).cloned().collect()
 }
 
 fn point(line: &KernelLine, release: &Release, group: &Group<'_>, changes: Vec<Change>) -> Point {

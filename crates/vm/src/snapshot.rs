@@ -36,8 +36,8 @@ pub(crate) const LOCK: &str = "lock";
 /// The file that says what the machine is made of.
 pub const ABOUT: &str = "machine.json";
 
-/// Pairs of boots that may disagree.
-const ROUNDS: usize = 10;
+/// So often a machine is booted at most.
+const MOST_BOOTS: usize = 20;
 
 /// The files of a machine in the cache.
 pub(crate) struct Saved {
@@ -132,27 +132,17 @@ impl Machine {
         fs::rename(&state, &saved.state).map_err(|error| Error::write(&saved.state, error))
     }
 
-    /// Boots until two boots took the same time, and returns the state of one of them.
+    /// Boots once if nothing can disturb it, or else until two boots took the same time, and returns the state.
     ///
     /// QEMU may skip too much of an idle time (see [`crate::reserved_cpu`]); in the long time of a boot, that
     /// is not rare enough. A boot that went wrong in this way has a time of its own. And see
     /// [`Moment::has_skipped`].
     fn agreed(&self, initramfs: &Path, folder: &Path, watch: &dyn Watch) -> Result<PathBuf, Error> {
         let mut booted: Vec<Booted> = Vec::new();
-        for round in 0..ROUNDS {
-            let boots = std::thread::scope(|scope| {
-                let boot = |side| {
-                    // Beside its place, so that nobody finds half a state.
-                    let state = folder.join(format!("state.part{}", 2 * round + side));
-                    Booted::new(self, initramfs, state, watch)
-                };
-                let other = scope.spawn(move || boot(1));
-                let first = boot(0);
-                [first, other.join().unwrap_or_else(|_| Err(Error::Interrupted))]
-            });
-            for boot in boots {
-                booted.push(boot?);
-            }
+        for round in 0..MOST_BOOTS {
+            // Beside its place, so that nobody finds half a state.
+            let state = folder.join(format!("state.part{round}"));
+            booted.push(Booted::new(self, initramfs, state, watch)?);
             if let Some(mut best) = take_agreed(&mut booted) {
                 return Ok(best.keep());
             }
@@ -235,10 +225,11 @@ impl Machine {
             }
         }
         let has_skipped = has_skipped(&process.human("info lapic", watch)?);
+        let is_undisturbed = process.is_undisturbed();
         save(&mut process, state, watch)?;
         let bytes = scratch.report()?;
         let time_ns = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-        time_ns.map(|time_ns| Moment { time_ns, has_skipped }).ok_or_else(|| {
+        time_ns.map(|time_ns| Moment { time_ns, has_skipped, is_undisturbed }).ok_or_else(|| {
             let reason = "the guest stopped without reporting its time".into();
             Error::Guest { reason, console: scratch.console() }
         })
@@ -253,6 +244,8 @@ struct Moment {
     /// Whether QEMU took the stop for an idle time and skipped to the next timer. It does unless its
     /// main thread comes first, and the two states differ.
     has_skipped: bool,
+    /// Whether nothing could come between the instructions of the guest and their accounting.
+    is_undisturbed: bool,
 }
 
 /// Whether the timer of the processor that was to expire right behind the stop has expired already,
@@ -262,11 +255,12 @@ fn has_skipped(lapic: &str) -> bool {
     count.is_none_or(|count| count.split_whitespace().next() == Some("0"))
 }
 
-/// Of two boots that took the same time, one that skipped, if there is one.
+/// A boot that skipped, and that nothing could disturb or another one took the same time as, if there is one.
 fn take_agreed(booted: &mut Vec<Booted>) -> Option<Booted> {
     let agrees = |at: usize| {
-        let mine = booted[at].moment.time_ns;
-        booted.iter().filter(|other| other.moment.time_ns == mine).count() > 1
+        let mine = booted[at].moment;
+        mine.is_undisturbed
+            || booted.iter().filter(|other| other.moment.time_ns == mine.time_ns).count() > 1
     };
     let best = (0..booted.len()).find(|&at| booted[at].moment.has_skipped && agrees(at))?;
     Some(booted.swap_remove(best))
@@ -379,10 +373,10 @@ mod tests {
     }
 
     #[test]
-    fn two_boots_must_agree_and_one_must_skip() {
-        let boots = |moments: &[(u64, bool)]| -> Vec<Booted> {
+    fn a_boot_must_skip_and_be_undisturbed_or_agree_with_another() {
+        let boots = |moments: &[(u64, bool)], is_undisturbed| -> Vec<Booted> {
             let boot = |&(time_ns, has_skipped)| Booted {
-                moment: Moment { time_ns, has_skipped },
+                moment: Moment { time_ns, has_skipped, is_undisturbed },
                 state: None,
             };
             moments.iter().map(boot).collect()
@@ -394,8 +388,14 @@ mod tests {
             (&[(1, false), (1, true)], Some(1)),
             (&[(3, true), (1, false), (2, true), (2, true)], Some(2)),
         ] {
-            let best = take_agreed(&mut boots(moments));
+            let best = take_agreed(&mut boots(moments, false));
             assert_eq!(best.map(|best| best.moment.time_ns), expected, "{moments:?}");
+        }
+        for (moments, expected) in
+            [(&[(1, true)][..], Some(1)), (&[(1, false)], None), (&[(1, false), (2, true)], Some(2))]
+        {
+            let best = take_agreed(&mut boots(moments, true));
+            assert_eq!(best.map(|best| best.moment.time_ns), expected, "undisturbed {moments:?}");
         }
     }
 }

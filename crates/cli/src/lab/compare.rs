@@ -338,6 +338,10 @@ fn functions(functions: &[FunctionChange], top: usize) -> String {
                 })
                 .column(">after", |it| number_range(it.after.range.least, it.after.range.most, 1))
                 .column(">", |it| signed(it.difference(), 1))
+                .column("", |it| match it.in_latency {
+                    Some(false) => "beside the latency".into(),
+                    _ => String::new(),
+                })
                 .text(),
         );
         if of_experiment.len() > listed {

@@ -255,6 +255,8 @@ objects! {
         difference = it.difference();
         /// What became of it
         verdict;
+        /// Whether it is in the latency, whose mean changes by the sum of the differences in it; null if that is not known
+        in_latency;
     }
 
     /// An experiment that only one side has.
