@@ -221,18 +221,17 @@ fn a_longer_path_is_slower_if_boots_do_not_explain_it() {
 }
 
 #[test]
-fn too_few_boots_have_no_verdict_but_counts() {
+fn too_few_boots_have_no_verdict() {
     let few = |side: &Side, boots: usize| Side {
         results: side.results[..boots].to_vec(),
         ..Side::default()
     };
     let (before, mut after) = (six_boots("a", USUAL, 0), six_boots("b", USUAL, 2_000));
-    after.results[0].counts.lost = 1;
+    after.results.iter_mut().for_each(|result| result.counts.lost = 1);
     for (boots, is_told) in [(1, false), (4, false), (5, true), (6, true)] {
         let comparison = compare(&before, &few(&after, boots));
         for figure in &comparison.figures {
             let expected = match figure.figure {
-                "lost" => Verdict::Slower,
                 // Frames that meet a timer.
                 "path" if figure.before.median == 12_000.0 && is_told => Verdict::Same,
                 _ if is_told => Verdict::Slower,
@@ -247,12 +246,43 @@ fn too_few_boots_have_no_verdict_but_counts() {
         side
     };
     let comparison = compare(&of_one(before), &after);
-    assert!(
-        comparison
-            .figures
-            .iter()
-            .all(|it| it.figure == "lost" || it.verdict == Verdict::TooFewBoots)
-    );
+    assert!(comparison.figures.iter().all(|it| it.verdict == Verdict::TooFewBoots));
+}
+
+#[test]
+fn what_is_lost_is_judged_over_boots_whatever_their_seeds() {
+    let losing = |of_boots: &[u64], first_seed: u64| {
+        let mut side = six_boots("a", USUAL, 0);
+        side.results.truncate(of_boots.len());
+        for (at, (result, &lost)) in side.results.iter_mut().zip(of_boots).enumerate() {
+            result.counts.lost = lost;
+            result.seed = first_seed + at as u64;
+        }
+        side
+    };
+    let (same, more, fewer) = (Verdict::Same, Verdict::Slower, Verdict::Faster);
+    for (before, after, expected, swapped) in [
+        // Which frames meet a full queue is an accident of the boot.
+        (&[248, 246, 248, 248, 248][..], &[247, 247, 248, 247, 248][..], same, same),
+        (&[310, 306, 310, 310, 308], &[310, 311, 310, 309, 308], same, same),
+        (&[0, 0, 0, 0, 0], &[0, 0, 1, 0, 0], same, same),
+        (&[0, 0, 0, 0, 0], &[35, 35, 35, 35, 35], more, fewer),
+        (&[0, 0, 0, 0, 0], &[35, 30, 33, 36, 35], more, fewer),
+        (&[40, 41, 40, 42, 40], &[20, 21, 22, 20, 21], fewer, more),
+        // With too few boots, only what is equal everywhere.
+        (&[7, 7], &[7, 7, 7, 7, 7], same, same),
+        (&[7, 7], &[8, 8, 8, 8, 8], Verdict::TooFewBoots, Verdict::TooFewBoots),
+    ] {
+        for first_seed in [1, 6] {
+            let [a, b] = [losing(before, 1), losing(after, first_seed)];
+            for (comparison, expected) in [(compare(&a, &b), expected), (compare(&b, &a), swapped)] {
+                let lost = comparison.figures.iter().find(|it| it.figure == "lost").unwrap();
+                assert_eq!(lost.verdict, expected, "{before:?} {after:?} {first_seed}");
+            }
+        }
+    }
+    let none = compare(&losing(&[0; 5], 1), &losing(&[0; 5], 6));
+    assert!(none.figures.iter().all(|it| it.figure != "lost"));
 }
 
 /// Round trips of a simulated bus of this bit rate.

@@ -267,9 +267,10 @@ fn shifts(figures: &[Figure]) -> String {
         };
         let (figure, [before, after]) = path;
         let word = if change(path) > 0.0 { "more" } else { "fewer" };
-        let boots = match before.range.overlaps(&after.range) {
-            true => "as between boots of one side",
-            false => "which boots of one side do not",
+        // By the law of all other figures: what lies between the sides is wider than each of them.
+        let boots = match before.is_apart_from(after) {
+            false => "as between boots of one side",
+            true => "which boots of one side do not",
         };
         out.push_str(&format!(
             "{}: the same paths; {:.1} % {word} frames take that of {}, {boots}\n",

@@ -35,7 +35,7 @@ pub struct Figure {
     pub after: Sample,
     /// Of a path: the part of the frames that take it before and after, in percent.
     pub shares: Option<[Sample; 2]>,
-    /// How many nanoseconds an instruction takes, in `vm`.
+    /// How many nanoseconds an instruction takes, in `vm`, if it is as many on both sides.
     pub ns_per_instruction: Option<f64>,
     /// Differences up to this are none, in the figure's unit.
     pub resolution: f64,
@@ -150,9 +150,20 @@ pub(super) fn exact(before: &Group<'_>, after: &Group<'_>) -> Option<Vec<Figure>
     Some(figures.filter_map(|kind| by_seed(&kind, before, after)).collect())
 }
 
-/// Frames that were lost, where seeds are the same and not both sides are without.
+/// Frames that guests lost, if any of them did: over the boots, since which frames meet a full queue is an accident of them. With too
+/// few boots, only equal counts have a verdict.
 pub(super) fn lost(before: &Group<'_>, after: &Group<'_>) -> Option<Figure> {
-    by_seed(&LOST, before, after)
+    let (figure, quantity) = LOST;
+    let of = |side: &Group<'_>| Sample::new(side.runs.iter().filter_map(|run| quantity.of(run)));
+    let (old, new) = (of(before)?, of(after)?);
+    if old.range.most + new.range.most == 0.0 {
+        return None;
+    }
+    let resolution = old.spread().max(new.spread());
+    let all = sampled(after.name, (figure, &quantity), [old, new], resolution, None);
+    let is_equal = resolution == 0.0 && old.median == new.median;
+    let is_told = is_equal || are_enough(before, after);
+    Some(if is_told { all } else { Figure { verdict: Verdict::TooFewBoots, ..all } })
 }
 
 /// A figure of equal seeds: the one with the largest increase.
@@ -190,8 +201,10 @@ fn by_seed(
 
 /// The figures of two groups of runs of guests that boots move.
 pub(super) fn of_boots(before: &Group<'_>, after: &Group<'_>) -> Vec<Figure> {
-    let is_enough = [before, after].iter().all(|side| boots(side) >= ENOUGH_BOOTS);
-    let each = ns_per_instruction(after.runs[0]);
+    let [mine, each] = [before, after].map(|side| ns_per_instruction(side.runs[0]));
+    let is_one_speed = mine == each;
+    let each = mine.max(each);
+    let shown = is_one_speed.then_some(each);
     let plain = |kind: (&'static str, Quantity)| {
         let (figure, quantity) = kind;
         let of =
@@ -202,18 +215,24 @@ pub(super) fn of_boots(before: &Group<'_>, after: &Group<'_>) -> Vec<Figure> {
             _ => BOOT_INSTRUCTIONS,
         };
         let resolution = floor.max(old.spread()).max(new.spread());
-        Some(sampled(after.name, (figure, &quantity), [old, new], resolution, each))
+        Some(sampled(after.name, (figure, &quantity), [old, new], resolution, shown))
     };
     let latencies = quantities(before, after, &BOOT_LATENCIES);
     let mut figures: Vec<Figure> = latencies.chain([INSTRUCTIONS]).filter_map(plain).collect();
     if let Some(metric) = common_metric(before, after) {
         let [old, new] = [before, after].map(|side| paths::paths(&side.runs, metric, each));
-        figures.extend(of_paths(after.name, metric, [&old, &new], each));
+        let paths = of_paths(after.name, metric, [&old, &new], each);
+        figures.extend(paths.into_iter().map(|it| Figure { ns_per_instruction: shown, ..it }));
     }
-    if !is_enough {
+    if !are_enough(before, after) {
         figures.iter_mut().for_each(|figure| figure.verdict = Verdict::TooFewBoots);
     }
     figures
+}
+
+/// Whether both sides have boots for a verdict.
+fn are_enough(before: &Group<'_>, after: &Group<'_>) -> bool {
+    [before, after].iter().all(|side| boots(side) >= ENOUGH_BOOTS)
 }
 
 /// How many boots a side has.
@@ -230,9 +249,17 @@ fn of_paths(experiment: &str, metric: Metric, [old, new]: [&[Path]; 2], each: f6
     let spreads = pairs.iter().flat_map(|(a, b)| [a.lengths.spread(), b.lengths.spread()]);
     let resolution = spreads.fold(BOOT_INSTRUCTIONS * each, f64::max);
     let quantity = Quantity::Latency(metric, "p50");
+    // Of a long latency, the histogram knows no more than this.
+    let resolution = |of: [&Sample; 2]| resolution.max(paths::step(of[0].median.max(of[1].median)));
     let figure = |(a, b): &(&Path, &Path)| Figure {
         shares: Some([a.shares, b.shares]),
-        ..sampled(experiment, (PATH, &quantity), [a.lengths, b.lengths], resolution, each)
+        ..sampled(
+            experiment,
+            (PATH, &quantity),
+            [a.lengths, b.lengths],
+            resolution([&a.lengths, &b.lengths]),
+            Some(each),
+        )
     };
     pairs.iter().map(figure).collect()
 }
@@ -242,7 +269,7 @@ fn sampled(
     (figure, quantity): (&'static str, &Quantity),
     [before, after]: [Sample; 2],
     resolution: f64,
-    ns_per_instruction: f64,
+    ns_per_instruction: Option<f64>,
 ) -> Figure {
     Figure {
         experiment: experiment.to_owned(),
@@ -254,7 +281,7 @@ fn sampled(
         before,
         after,
         shares: None,
-        ns_per_instruction: Some(ns_per_instruction),
+        ns_per_instruction,
         resolution,
     }
 }

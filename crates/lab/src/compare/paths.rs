@@ -49,13 +49,20 @@ fn frames(of: &[(i64, u64)]) -> u64 {
     of.iter().map(|&(_, count)| count).sum()
 }
 
+/// The width in which the histogram behind a profile counts latencies of this length, in ns.
+pub(super) fn step(ns: f64) -> f64 {
+    ns / 2048.0
+}
+
 /// The paths of some runs of one experiment, from the shortest to the longest.
 pub(super) fn paths(runs: &[&ResultFile], metric: Metric, ns_per_instruction: f64) -> Vec<Path> {
     let of = |run: &&ResultFile| Some(distribution(&run.metric(metric)?.profile));
     let runs: Vec<Distribution> = runs.iter().filter_map(of).filter(|it| frames(it) > 0).collect();
     let mut all: Vec<i64> = runs.iter().flatten().map(|&(ns, _)| ns).collect();
     all.sort_unstable();
-    let is_near = |a: &i64, b: &i64| ((b - a) as f64) < APART_INSTRUCTIONS * ns_per_instruction;
+    let is_near = |a: &i64, b: &i64| {
+        ((b - a) as f64) < (APART_INSTRUCTIONS * ns_per_instruction).max(2.0 * step(*b as f64))
+    };
     let groups = all.chunk_by(is_near).filter_map(|group| Some((*group.first()?, *group.last()?)));
     groups.filter_map(|ends| path(&runs, ends)).collect()
 }
@@ -100,10 +107,10 @@ pub(super) fn pair(before: &[Path], after: &[Path]) -> Vec<(usize, usize)> {
     }
     for (old, begin) in begins(before).enumerate() {
         for (new, other) in begins(after).enumerate() {
-            let is_free = !pairs.iter().any(|&(a, b)| a == old || b == new);
             let (mine, theirs) = (before[old].share, after[new].share);
             let common = (begin + mine).min(other + theirs) - begin.max(other);
-            if is_free && common > mine / 2.0 && common > theirs / 2.0 {
+            let is_most = common > mine / 2.0 && common > theirs / 2.0;
+            if is_most && !pairs.iter().any(|&(a, b)| a == old || b == new) {
                 pairs.push((old, new));
             }
         }

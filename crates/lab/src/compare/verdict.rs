@@ -66,6 +66,12 @@ impl Sample {
         Some(Self { range: Range::from_values(values)?, median })
     }
 
+    /// Whether what lies between two samples is wider than each of them.
+    #[must_use]
+    pub fn is_apart_from(&self, other: &Self) -> bool {
+        judge(self, other, self.spread().max(other.spread())) != Verdict::Same
+    }
+
     /// From the smallest to the largest value.
     pub(super) fn spread(&self) -> f64 {
         self.range.most - self.range.least

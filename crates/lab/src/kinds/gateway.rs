@@ -85,13 +85,13 @@ static KEYS: [Key; 40] = [
     },
     Key {
         pattern: "traffic.timeout",
+        // On real kernels, a run waits so long for what is missing, and what comes later is late.
         uses: |it| {
-            let is_waiting = |it: &Traffic| {
-                matches!(it, Traffic::Numbered { pace: Pace::OneAtATime { .. }, .. })
-            };
-            sends(it, is_waiting)
+            sends(it, |it| matches!(it, Traffic::Numbered { pace: Pace::OneAtATime { .. }, .. }))
+                || runs(it, |world| matches!(world, World::Vm(_)))
+                    && sends(it, |it| matches!(it, Traffic::Numbered { .. }))
         },
-        advice: "no experiment waits for a frame to arrive; set traffic.kind=one-at-a-time",
+        advice: "no experiment waits for a frame to arrive; set traffic.kind=one-at-a-time, half, flood or open-loop",
     },
     Key {
         pattern: "traffic.turnaround_*",
