@@ -45,6 +45,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 120
+# What runs a command.
+SHELL = ["bash", "-c"]
 ANYTHING = "..."
 NOT_RUN = re.compile(r"(?:^|[;&|])\s*(cargo|sudo|apt|apt-get|git|cd|\./test)(?=\s|$)")
 # Where README.md shows the two commands that clone.py runs.
@@ -161,7 +163,7 @@ def run(command, scratch, environment):
 
 def start(text, scratch, environment, output):
     """Starts a command, in a session of its own, so that what it starts can be ended with it."""
-    return subprocess.Popen(["bash", "-c", text], cwd=scratch, env=environment, stdin=subprocess.DEVNULL,
+    return subprocess.Popen([*SHELL, text], cwd=scratch, env=environment, stdin=subprocess.DEVNULL,
                             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
                             # Commands in the background of a script are started with this signal ignored.
                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))

@@ -81,11 +81,13 @@ pub fn set_policy(task: Task, policy: Policy) -> Result<(), Error> {
         Policy::Batch => (libc::SCHED_BATCH, 0),
         Policy::Idle => (libc::SCHED_IDLE, 0),
     };
-    let parameters = libc::sched_param { sched_priority: c_int::from(priority) };
+    let parameters = SchedParam { priority: c_int::from(priority) };
     task.id()
         .and_then(|id| {
             // SAFETY: `parameters` can be read.
-            check(unsafe { libc::sched_setscheduler(id, number, &parameters) })
+            check(unsafe {
+                libc::syscall(libc::SYS_sched_setscheduler, id, number, &raw const parameters)
+            })
         })
         .map(drop)
         .map_err(|errno| {
@@ -93,6 +95,15 @@ pub fn set_policy(task: Task, policy: Policy) -> Result<(), Error> {
                 .remedy_if(libc::EPERM, "this needs root, CAP_SYS_NICE, or `ulimit -r`")
                 .remedy_if(libc::EINVAL, "real-time priorities are 1 to 99")
         })
+}
+
+/// `struct sched_param` of the kernel (`include/uapi/linux/sched/types.h`).
+///
+/// The calls around it are made of the kernel and not of the C library: musl refuses them, since what POSIX asks for is
+/// about processes and what Linux does about threads.
+#[repr(C)]
+struct SchedParam {
+    priority: c_int,
 }
 
 /// The number of the calling thread.
@@ -144,11 +155,13 @@ pub fn policy(task: Task) -> Result<Policy, Error> {
     let fail = |errno| Error::new("read the scheduling of", task.to_string(), errno);
     let id = task.id().map_err(fail)?;
     // SAFETY: no pointers.
-    let number = check(unsafe { libc::sched_getscheduler(id) }).map_err(fail)?;
-    let mut parameters = libc::sched_param { sched_priority: 0 };
+    let number = check(unsafe { libc::syscall(libc::SYS_sched_getscheduler, id) }).map_err(fail)?;
+    let number = c_int::try_from(number).unwrap_or(libc::SCHED_OTHER);
+    let mut parameters = SchedParam { priority: 0 };
     // SAFETY: `parameters` can be written.
-    check(unsafe { libc::sched_getparam(id, &mut parameters) }).map_err(fail)?;
-    let priority = u8::try_from(parameters.sched_priority).unwrap_or(0);
+    check(unsafe { libc::syscall(libc::SYS_sched_getparam, id, &raw mut parameters) })
+        .map_err(fail)?;
+    let priority = u8::try_from(parameters.priority).unwrap_or(0);
     Ok(match number & !libc::SCHED_RESET_ON_FORK {
         libc::SCHED_FIFO => Policy::Fifo(priority),
         libc::SCHED_RR => Policy::RoundRobin(priority),
