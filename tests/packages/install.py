@@ -31,13 +31,24 @@ class Debian:
     """A clean system in a folder."""
 
     def __init__(self, suite, folder):
+        self.suite = suite
         self.root = folder / suite
         subprocess.run(
             ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", suite, self.root], check=True
         )
-        # In namespaces of its own: no network but the loopback, and /proc, by which a process starts itself again.
-        inside = 'mount -t proc proc "$0/proc" && ip link set lo up 2> /dev/null; exec chroot "$0" bash -c "cd /root && $1"'
-        self.shell = ["unshare", "--mount", "--net", "--ipc", "bash", "-c", inside, str(self.root)]
+        # A process that holds the network of this system, which has no interface but the loopback. Simulated buses are sockets of it.
+        self.holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        # With /proc, by which a process starts itself again.
+        inside = 'mount -t proc proc "$0/proc" && exec chroot "$0" bash -c "cd /root && $1"'
+        network = f"--net=/proc/{self.holder.pid}/ns/net"
+        self.shell = ["nsenter", network, "unshare", "--mount", "bash", "-c", inside, str(self.root)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.holder.kill()
+        self.holder.wait()
 
     def run(self, command):
         """What a command prints in this system."""
@@ -80,9 +91,8 @@ def section(document, heading):
     return found[0]
 
 
-def try_out(package, suite, folder):
+def try_out(package, debian, folder):
     """Installs, uses and removes the package; how many commands failed."""
-    debian = Debian(suite, folder)
     before = debian.files()
     debian.copy(lower(package, folder), "lower.deb")
     debian.copy(package, package.name)
@@ -96,13 +106,13 @@ def try_out(package, suite, folder):
         (ROOT / "README.md", "## A gateway on your desk"),
     ]:
         text = section(document, heading)
-        failed += check.check(f"{suite}: {document.name}", text, folder, check_environment())[1]
-    debian.run("systemd-analyze verify candor-route@car.service candor-signals@car.service")
+        failed += check.check(f"{debian.suite}: {document.name}", text, folder, check_environment())[1]
+    debian.run("systemd-analyze verify --man=no candor-route@car.service candor-signals@car.service")
     debian.run("dpkg --purge candor")
     left = sorted(debian.files() - before)
     if left:
         failed += 1
-        print(f"FAILED {suite}: after purge there are still\n    " + "\n    ".join(left))
+        print(f"FAILED {debian.suite}: after purge there are still\n    " + "\n    ".join(left))
     return failed
 
 
@@ -118,7 +128,8 @@ def main(arguments):
     failed = 0
     for suite in suites or ["bookworm"]:
         with tempfile.TemporaryDirectory() as folder:
-            failed += try_out(Path(package).resolve(), suite, Path(folder))
+            with Debian(suite, Path(folder)) as debian:
+                failed += try_out(Path(package).resolve(), debian, Path(folder))
     return 1 if failed else 0
 
 
