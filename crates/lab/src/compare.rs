@@ -178,7 +178,8 @@ fn profiles(before: &Side, after: &Side, comparison: &mut Comparison) {
     }
     for (old, new) in pairing.pairs.into_iter().map(|(a, b)| (&old[a], &new[b])) {
         let name = new[0].group();
-        let mean = comparison.figures.iter().find(|it| it.experiment == name && it.figure == "mean");
+        let mean =
+            comparison.figures.iter().find(|it| it.experiment == name && it.figure == "mean");
         comparison.functions.extend(functions::changes(name, old, new, mean));
     }
 }

@@ -275,7 +275,8 @@ fn what_is_lost_is_judged_over_boots_whatever_their_seeds() {
     ] {
         for first_seed in [1, 6] {
             let [a, b] = [losing(before, 1), losing(after, first_seed)];
-            for (comparison, expected) in [(compare(&a, &b), expected), (compare(&b, &a), swapped)] {
+            for (comparison, expected) in [(compare(&a, &b), expected), (compare(&b, &a), swapped)]
+            {
                 let lost = comparison.figures.iter().find(|it| it.figure == "lost").unwrap();
                 assert_eq!(lost.verdict, expected, "{before:?} {after:?} {first_seed}");
             }

@@ -391,9 +391,11 @@ mod tests {
             let best = take_agreed(&mut boots(moments, false));
             assert_eq!(best.map(|best| best.moment.time_ns), expected, "{moments:?}");
         }
-        for (moments, expected) in
-            [(&[(1, true)][..], Some(1)), (&[(1, false)], None), (&[(1, false), (2, true)], Some(2))]
-        {
+        for (moments, expected) in [
+            (&[(1, true)][..], Some(1)),
+            (&[(1, false)], None),
+            (&[(1, false), (2, true)], Some(2)),
+        ] {
             let best = take_agreed(&mut boots(moments, true));
             assert_eq!(best.map(|best| best.moment.time_ns), expected, "undisturbed {moments:?}");
         }
