@@ -83,9 +83,11 @@ pub(super) fn compare(arguments: &Compare) -> Answer {
     }
     match (agrees(&comparison, arguments.allow), without_verdict(&comparison)) {
         (true, Some(reason)) => Err(reason),
-        (true, None) if comparison.pairs == 0 => Err("no experiment has results on both sides, and instructions alone have no \
+        (true, None) if comparison.pairs == 0 => {
+            Err("no experiment has results on both sides, and instructions alone have no \
              verdict; run the file into the same folders"
-            .into()),
+                .into())
+        }
         (agrees, _) => Ok(agrees),
     }
 }
