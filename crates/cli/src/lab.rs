@@ -63,8 +63,8 @@ pub(crate) enum LabCommand {
     ///
     /// Exits with 1 if a figure is gone, or worse than --allow permits: in sim the shortest and the median latency, exactly; in vm
     /// without load the shortest and the mean latency, the lengths of the paths that frames take, and the instructions per
-    /// frame, where boots and seeds do not explain the difference; and lost frames. With fewer than five boots on a side there is
-    /// no verdict, and it exits with 2. All other figures (under load, in host, of real buses) are shown as ranges over their
+    /// frame, where boots and seeds do not explain the difference; and lost frames. With fewer than five boots on a side, and with
+    /// counts of instructions alone, there is no verdict, and it exits with 2. All other figures (under load, in host, of real buses) are shown as ranges over their
     /// seeds, and so is everything between two QEMUs: they never change the exit code. With the counts of
     /// `candor lab profile --out`, shows in which function the difference is.
     ///

@@ -250,6 +250,23 @@ fn too_few_boots_have_no_verdict() {
 }
 
 #[test]
+fn machines_of_two_speeds_have_no_difference_in_instructions() {
+    let before = six_boots("a", USUAL, 0);
+    let with_speed = |shift: u8, mips: u32| {
+        let mut side = six_boots("a", USUAL, 2_000);
+        for (boot, result) in (1..).zip(&mut side.results) {
+            on(result, &Machine { boot: Boot::of_seed(boot, 100), shift, mips, ..machine("a") });
+        }
+        side
+    };
+    for (after, expected) in [(with_speed(1, 500), Some(1_000.0)), (with_speed(0, 1_000), None)] {
+        let comparison = compare(&before, &after);
+        let min = comparison.figures.iter().find(|it| it.figure == "min").unwrap();
+        assert_eq!((min.difference(), min.difference_instructions()), (2_000.0, expected));
+    }
+}
+
+#[test]
 fn what_is_lost_is_judged_over_boots_whatever_their_seeds() {
     let losing = |of_boots: &[u64], first_seed: u64| {
         let mut side = six_boots("a", USUAL, 0);

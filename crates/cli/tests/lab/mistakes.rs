@@ -50,6 +50,11 @@ fn what_is_wrong_is_reported_with_place_and_remedy_before_anything_is_written() 
             &["--only", "flood", "--set", "traffic.turnaround_longest=1ms"],
             &["has no effect", "traffic.kind=one-at-a-time"],
         ),
+        (
+            CAMPAIGN,
+            &["--only", "flood", "--set", "traffic.timeout=4s"],
+            &["has no effect", "traffic.kind=one-at-a-time"],
+        ),
         (KERNEL, &["--set", "gateway.profile=mpc5200-2.6.33"], &["has no effect"]),
         (CAMPAIGN, &["--set", "title=7"], &["write --set 'title=\"7\"'"]),
         (CAMPAIGN, &["--set", "traffic.id=0x800"], &["--set traffic.id=0x800x"]),
@@ -95,4 +100,15 @@ fn files_and_folders_that_are_not_right_are_one_sentence() {
         assert!(stderr.starts_with(start), "{arguments:?}: {stderr}");
     }
     assert_eq!(names(scene.0.path()), ["empty", "file", "plain.toml", "two.toml"]);
+}
+
+#[test]
+fn on_a_kernel_a_run_waits_as_long_as_is_set_whatever_it_sends() {
+    let scene = Scene::new(KERNEL);
+    for kind in ["one-at-a-time", "open-loop", "half", "flood"] {
+        let kind = format!("traffic.kind={kind}");
+        let (stdout, stderr) =
+            scene.run(&["list", "two.toml", "--set", &kind, "--set", "traffic.timeout=4s"], 0);
+        assert!(!stdout.is_empty() && !stderr.contains("has no effect"), "{kind}: {stderr}");
+    }
 }
