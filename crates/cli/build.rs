@@ -1,4 +1,4 @@
-//! Tells the program its version: that of the package, and the commit if this is a checkout.
+//! Tells the program its version: that of the package, the commit if this is a checkout, its features and its target.
 //!
 //! `CANDOR_COMMIT` in the environment takes the place of the commit, for builds from an archive. The
 //! same commit gives the same version, and the script runs again only when the commit changes.
@@ -17,6 +17,17 @@ fn main() {
         None => package,
     };
     println!("cargo:rustc-env=CANDOR_VERSION={version}");
+    println!("cargo:rustc-env=CANDOR_FEATURES={}", features());
+    println!("cargo:rustc-env=CANDOR_TARGET={}", env::var("TARGET").unwrap_or_default());
+}
+
+/// The optional features that are in the program: those of the manifest without `default`.
+fn features() -> String {
+    let prefix = "CARGO_FEATURE_";
+    let named = env::vars().filter_map(|(name, _)| Some(name.strip_prefix(prefix)?.to_lowercase()));
+    let mut features: Vec<_> = named.filter(|name| name != "default").collect();
+    features.sort_unstable();
+    if features.is_empty() { "none".to_owned() } else { features.join(", ") }
 }
 
 /// The commit of the checkout that this package is in. `None` outside one, without git, and if the

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use candor_diagnostics::Findings;
 use candor_signals::{self as signals, Decoded, MAX_BYTES, Value, ValueType};
 use candor_wire::can::Id;
-use pyo3::buffer::PyBuffer;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyInt, PyMapping, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyInt, PyMapping, PyMemoryView, PyTuple};
 
 use crate::errors::{DatabaseError, DatabaseWarning, EncodeError, not_expected, warn};
 use crate::open;
@@ -135,8 +134,15 @@ impl<'py> FromPyObject<'_, 'py> for Data {
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Self(bytes.as_bytes().to_vec()));
         }
-        let buffer = PyBuffer::<u8>::get(&object).map_err(|_| not_expected("bytes", &object))?;
-        Ok(Self(buffer.to_vec(object.py())?))
+        // The buffer interface itself is in the stable one since Python 3.11 only.
+        let view = PyMemoryView::from(&object).map_err(|_| not_expected("bytes", &object))?;
+        // Of bytes, and not of larger numbers.
+        let format: String = view.getattr("format")?.extract()?;
+        if !matches!(format.as_str(), "B" | "c") {
+            return Err(not_expected("bytes", &object));
+        }
+        let bytes = view.call_method0("tobytes")?;
+        Ok(Self(bytes.cast::<PyBytes>()?.as_bytes().to_vec()))
     }
 }
 

@@ -51,6 +51,15 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::absent::{demo, lab, vm};
 use crate::color::Color;
 
+/// What a report of a fault should say about the program. `-V` prints its first line.
+const LONG_VERSION: &str = concat!(
+    env!("CANDOR_VERSION"),
+    "\nfeatures: ",
+    env!("CANDOR_FEATURES"),
+    "\ntarget: ",
+    env!("CANDOR_TARGET")
+);
+
 /// A CAN gateway and the laboratory that measures it.
 ///
 /// Try `candor demo` first: it simulates the gateway of a small car and shows how long frames take.
@@ -59,6 +68,7 @@ use crate::color::Color;
 #[command(
     name = "candor",
     version = env!("CANDOR_VERSION"),
+    long_version = LONG_VERSION,
     propagate_version = true,
     infer_subcommands = true,
     max_term_width = 100

@@ -18,7 +18,7 @@ fn stdout(words: &[&str]) -> String {
 
 #[test]
 fn the_version_names_the_commit_of_a_checkout() {
-    let version = stdout(&["--version"]);
+    let version = stdout(&["-V"]);
     let package = env!("CARGO_PKG_VERSION");
     let git = |arguments: &[&str]| {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -42,6 +42,27 @@ fn the_version_names_the_commit_of_a_checkout() {
         },
     };
     assert_eq!(version, expected);
+}
+
+#[test]
+fn the_long_version_names_features_and_target() {
+    let long = stdout(&["--version"]);
+    let lines: Vec<_> = long.lines().collect();
+    let [first, features, target] = lines[..] else { panic!("{long}") };
+    assert_eq!(format!("{first}\n"), stdout(&["-V"]));
+    let with = |name, is_in| if is_in { Some(name) } else { None };
+    let expected: Vec<_> = [
+        with("arrow", cfg!(feature = "arrow")),
+        with("dbus", cfg!(feature = "dbus")),
+        with("lab", cfg!(feature = "lab")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let expected = if expected.is_empty() { "none".to_owned() } else { expected.join(", ") };
+    assert_eq!(features, format!("features: {expected}"));
+    let target = target.strip_prefix("target: ").unwrap();
+    assert!(target.starts_with(std::env::consts::ARCH), "{target}");
 }
 
 #[test]
