@@ -1,43 +1,43 @@
-"""Installs a package of Candor in a clean Debian and uses it there.
+"""Installs what `packaging/build` makes in clean systems of Debian, and uses it there.
 
-    python3 tests/packages/install.py PACKAGE [SUITE...]      default: bookworm
+    python3 tests/packages/install.py FOLDER [--suite SUITE]... [SECTION]...
 
-In each suite, in a system of its own that mmdebstrap makes: the package is installed over one with a lower version, the
-commands of docs/install.md for packages and README's desk example run, systemd accepts the units, and after `apt-get purge`
-there is nothing that was not there before. Needs root, or rights to make namespaces of users.
+FOLDER has the artefacts; the suite is bookworm if none is given. A section is one of docs/install.md: package, laboratory, archive, python,
+c, together; without any, all. Each runs in a system of its own that mmdebstrap makes, with the commands of the section and what
+`check_*` below adds. Before, nothing of Candor is there; after a package is purged, nothing is left. Needs root, or rights to make
+namespaces of users.
 
 Exit code 0 if all of it holds, 1 if not.
 """
 
+import argparse
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "readme"))
 import check  # noqa: E402
 
-# What systemd's units need to be looked at, and no more.
-PACKAGES = "systemd"
 # Written by dpkg and apt about themselves, or at any time.
-NOT_OURS = re.compile(r"^/(proc|sys|dev|run|tmp|root|var/(lib|log|cache)/(dpkg|apt|systemd)|var/log)(/|$)")
+NOT_OURS = re.compile(r"^/(proc|sys|dev|run|tmp|root|var/(lib|log|cache)/(dpkg|apt|systemd)|var/log|var/cache/ldconfig|etc/ld.so.cache)(/|$)")
 
 
 class Debian:
-    """A clean system in a folder."""
+    """A clean system in a folder, with some packages of Debian's own."""
 
-    def __init__(self, suite, folder):
-        self.suite = suite
-        self.root = folder / suite
+    def __init__(self, suite, packages, folder):
+        self.root = folder / "root"
         subprocess.run(
-            ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", suite, self.root], check=True
+            ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(packages)}", suite, self.root], check=True
         )
         # A process that holds the network of this system, which has no interface but the loopback. Simulated buses are sockets of it.
-        self.holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        self.holder = subprocess.Popen(["unshare", "--net", "bash", "-c", "ip link set lo up; exec sleep infinity"])
         # With /proc, by which a process starts itself again.
         inside = 'mount -t proc proc "$0/proc" && exec chroot "$0" bash -c "cd /root && $1"'
         network = f"--net=/proc/{self.holder.pid}/ns/net"
@@ -57,9 +57,9 @@ class Debian:
             raise SystemExit(f"FAILED {command}: exit code {done.returncode}\n{done.stdout}")
         return done.stdout
 
-    def copy(self, source, target):
+    def copy(self, source):
         """Copies a file or a folder to the home folder of root."""
-        target = self.root / "root" / target
+        target = self.root / "root" / source.name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
 
     def files(self):
@@ -67,8 +67,15 @@ class Debian:
         found = set()
         for folder, folders, files in os.walk(self.root):
             inside = "/" + os.path.relpath(folder, self.root)
-            found.update(os.path.join(inside, name) for name in (*folders, *files))
-        return {name for name in found if not NOT_OURS.match(name.replace("/./", "/"))}
+            found.update(os.path.normpath(os.path.join(inside, name)) for name in (*folders, *files))
+        return {name for name in found if not NOT_OURS.match(name)}
+
+    def shown(self, document, heading, folder):
+        """Runs the commands of a section of a document; how many failed."""
+        check.SHELL = self.shell
+        environment = {**os.environ, "PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
+        name = f"{document.name} {heading.strip('# ')}"
+        return check.check(name, section(document, heading), folder, environment)[1]
 
 
 def lower(package, folder):
@@ -91,47 +98,95 @@ def section(document, heading):
     return found[0]
 
 
-def try_out(package, debian, folder):
-    """Installs, uses and removes the package; how many commands failed."""
-    before = debian.files()
-    debian.copy(lower(package, folder), "lower.deb")
-    debian.copy(package, package.name)
-    debian.copy(ROOT / "examples", "examples")
+def expect(is_so, text):
+    """One failure, told, if something is not so."""
+    if not is_so:
+        print(f"FAILED {text}")
+    return not is_so
+
+
+# ---- Sections: what is there before, and what must hold after ------------------------------------------
+
+
+def before_package(debian, folder):
+    debian.copy(ROOT / "examples")
+    debian.copy(lower(next((debian.root / "root").glob("candor_*.deb")), folder))
     debian.run("dpkg -i lower.deb")
-    debian.run(f"dpkg -i {package.name}")
-    check.SHELL = debian.shell
-    failed = 0
-    for document, heading in [
-        (ROOT / "docs" / "install.md", "## A Debian package"),
-        (ROOT / "README.md", "## A gateway on your desk"),
-    ]:
-        text = section(document, heading)
-        failed += check.check(f"{debian.suite}: {document.name}", text, folder, check_environment())[1]
-    debian.run("systemd-analyze verify --man=no candor-route@car.service candor-signals@car.service")
+
+
+def after_package(debian, folder):
+    failed = debian.shown(ROOT / "README.md", "## A gateway on your desk", folder)
+    version = debian.run("candor --version").splitlines()
+    failed += expect(version[1:] == ["features: arrow, dbus", "target: x86_64-unknown-linux-musl"], f"candor --version: {version}")
+    kilobytes = int(debian.run("dpkg-query -W -f '${Installed-Size}' candor"))
+    return failed + expect(kilobytes * 1024 <= 20_000_000, f"candor takes {kilobytes} KiB, and a vehicle's has at most 20 MB")
+
+
+def before_laboratory(debian, _folder):
+    debian.run("dpkg -i candor_*.deb && cp /usr/share/doc/candor/examples/desk.rules.toml /etc/candor/car.rules.toml")
+
+
+def after_laboratory(debian, _folder):
     debian.run("dpkg --purge candor")
-    left = sorted(debian.files() - before)
-    if left:
-        failed += 1
-        print(f"FAILED {debian.suite}: after purge there are still\n    " + "\n    ".join(left))
+    return expect((debian.root / "etc/candor/car.rules.toml").exists(), "purging candor removed the rule files of candor-lab")
+
+
+def after_c(debian, _folder):
+    needs = debian.run("objdump -T /usr/lib/x86_64-linux-gnu/libvca.so.0 | grep -o 'GLIBC_[0-9.]*' | sort -V | tail -n 1").strip()
+    return expect(needs == "GLIBC_2.28", f"libvca.so.0 needs {needs}, and its package says 2.28")
+
+
+# What Debian must have for each, and what it is called in docs/install.md.
+SECTIONS = {
+    "package": ("## A Debian package", ["systemd"], before_package, after_package),
+    "laboratory": ("## The laboratory", ["systemd"], before_laboratory, after_laboratory),
+    "archive": ("## An archive", ["systemd"], None, None),
+    "python": ("## The Python package", ["python3-venv"], None, None),
+    "c": ("## The C interface", ["gcc", "libc6-dev", "pkg-config"], None, after_c),
+    "together": ("## From packages alone", ["python3-venv"], None, None),
+}
+
+
+def try_out(name, suite, artefacts, folder):
+    """Everything about a section; how many failures there were."""
+    heading, packages, before, after = SECTIONS[name]
+    with Debian(suite, packages, folder) as debian:
+        clean = debian.files()
+        for artefact in artefacts.iterdir():
+            if artefact.is_file():
+                debian.copy(artefact)
+        failed = 0
+        if before:
+            before(debian, folder)
+        failed += debian.shown(ROOT / "docs" / "install.md", heading, folder)
+        if after:
+            failed += after(debian, folder)
+        # Archives and wheels know no removal.
+        if installed := debian.run("dpkg-query -W -f '${Package} ' 'candor*' 'libvca*' 2> /dev/null || true"):
+            debian.run(f"dpkg --purge {installed}")
+            left = sorted(debian.files() - clean)
+            failed += expect(not left, f"{suite} {name}: after purge there are still " + " ".join(left))
     return failed
 
 
-def check_environment():
-    return {**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
-
-
-def main(arguments):
-    if not arguments:
-        print(__doc__, file=sys.stderr)
-        return 2
-    package, *suites = arguments
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--suite", action="append")
+    parser.add_argument("sections", nargs="*", default=list(SECTIONS))
+    arguments = parser.parse_args()
+    if unknown := set(arguments.sections) - set(SECTIONS):
+        parser.error(f"no section is called {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
     failed = 0
-    for suite in suites or ["bookworm"]:
-        with tempfile.TemporaryDirectory() as folder:
-            with Debian(suite, Path(folder)) as debian:
-                failed += try_out(Path(package).resolve(), debian, Path(folder))
+    for suite in arguments.suite or ["bookworm"]:
+        for name in arguments.sections:
+            start = time.monotonic()
+            with tempfile.TemporaryDirectory() as folder:
+                of_section = try_out(name, suite, arguments.folder.resolve(), Path(folder))
+            print(f"{suite} {name}: {of_section} failed, {time.monotonic() - start:.0f} s", flush=True)
+            failed += of_section
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
