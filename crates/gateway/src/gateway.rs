@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use candor_engine::program::Program;
-use candor_engine::{Rule, Table};
+use candor_engine::{Bus, Rule, Table};
 use candor_linux::clock;
 use candor_port::Address;
 use candor_time::{Instant, Monotonic};
@@ -91,6 +91,8 @@ pub struct Gateway {
     changes: u64,
     rejected: Option<String>,
     silences: Silences,
+    /// Interfaces whose controllers have left their bus.
+    bus_offs: BTreeSet<String>,
 }
 
 impl Gateway {
@@ -110,6 +112,7 @@ impl Gateway {
             changes: 0,
             rejected: None,
             silences: Silences::default(),
+            bus_offs: BTreeSet::new(),
         };
         gateway.change(Compiled::new(&gateway.config, rules)?)?;
         gateway.changes = 0;
@@ -228,6 +231,28 @@ impl Gateway {
         }
     }
 
+    /// The interfaces whose controllers are bus-off now. Linux takes frames for them, and drops them.
+    pub fn set_bus_offs(&mut self, interfaces: BTreeSet<String>) {
+        self.bus_offs = interfaces;
+    }
+
+    /// The buses whose controllers are bus-off, each with the reason that its port does not work.
+    fn bus_offs(&self) -> impl Iterator<Item = (&str, String)> {
+        let is_off = |bus: &&Bus| self.bus_offs.contains(bus.interface());
+        self.table.buses.iter().filter(is_off).map(|bus| {
+            let why = format!("{} is bus-off until its controller is restarted", bus.interface());
+            (bus.name.as_str(), why)
+        })
+    }
+
+    fn note_bus_offs(&self, ports: &mut [PortSnapshot]) {
+        for (bus, why) in self.bus_offs() {
+            for port in ports.iter_mut().filter(|port| port.bus == bus) {
+                port.trouble.get_or_insert_with(|| why.clone());
+            }
+        }
+    }
+
     /// What has gone wrong with ports since this was asked last, and what is right again: a line for
     /// each. To be called every second. Of interfaces others tell.
     pub fn news(&mut self) -> Vec<String> {
@@ -237,7 +262,9 @@ impl Gateway {
     /// The ports that do not work now, each with the reason.
     #[must_use]
     pub fn troubles(&self) -> Vec<String> {
-        self.planes.iter().flat_map(|(_, plane)| plane.troubles()).collect()
+        let of_planes = self.planes.iter().flat_map(|(_, plane)| plane.troubles());
+        let of_links = self.bus_offs().map(|(bus, why)| format!("bus `{bus}`: {why}"));
+        of_planes.chain(of_links).collect()
     }
 
     /// Opens ports again whose interfaces have come anew, so that sockets on them lead nowhere, and
@@ -277,6 +304,7 @@ impl Gateway {
             plane.report(&mut report);
         }
         self.note_silences(&mut report.ports);
+        self.note_bus_offs(&mut report.ports);
         Snapshot {
             file: self.file.display().to_string(),
             pid: std::process::id(),

@@ -114,7 +114,8 @@ pub fn run(
     let listening = Listening::bind(service, &path)?;
 
     let config = Config { file: path.clone(), ..service.gateway.clone() };
-    let gateway = Gateway::start(config.clone(), rules)?;
+    let mut gateway = Gateway::start(config.clone(), rules)?;
+    gateway.set_bus_offs(links.bus_offs());
     if service.until_end && gateway.replays() == Replays::None {
         return Err(Error::Other(format!(
             "{}: no rule takes frames from a recording, so nothing would end it; remove --until-end",

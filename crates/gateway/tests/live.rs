@@ -513,3 +513,25 @@ fn a_change_that_fails_leaves_nothing_behind() {
         thread::yield_now();
     }
 }
+
+/// The kernel takes frames for a controller that is bus-off, and drops them: the socket has no trouble, the port has.
+#[test]
+fn a_bus_off_controller_is_a_port_that_does_not_work() {
+    let fixture = Fixture::new();
+    let rule = "[[rule]]\nname = \"all\"\nfrom = \"a\"\nto = \"b\"\n";
+    let mut gateway = fixture.start(rule);
+    let problems = |gateway: &Gateway| {
+        let found = candor_gateway::health::problems(&gateway.snapshot(), &[]).unwrap();
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(problems(&gateway), [""; 0]);
+    // What stands for an interface here: the port without its options.
+    let interface = fixture.table(rule).buses[1].interface().to_owned();
+    gateway.set_bus_offs([interface.clone(), "can7".to_owned()].into());
+    let why = format!("bus `b`: {interface} is bus-off until its controller is restarted");
+    assert_eq!(problems(&gateway), [why.as_str()]);
+    assert_eq!(gateway.troubles(), [why]);
+    gateway.set_bus_offs(["can7".to_owned()].into());
+    assert_eq!(problems(&gateway), [""; 0]);
+    assert_eq!(gateway.troubles(), [""; 0]);
+}

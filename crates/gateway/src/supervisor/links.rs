@@ -1,6 +1,6 @@
 //! Interfaces that come, go or change while a gateway runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use candor_linux::netlink::{Condition, Event, Link, Monitor};
 
@@ -49,6 +49,12 @@ impl Links {
     pub(super) fn new(links: &[Link]) -> Self {
         Self(links.iter().map(|link| (link.name.clone(), Seen::from_link(link))).collect())
     }
+
+    /// The interfaces whose controllers are bus-off.
+    pub(super) fn bus_offs(&self) -> BTreeSet<String> {
+        let off = self.0.iter().filter(|(_, seen)| seen.is_up && seen.is_bus_off);
+        off.map(|(name, _)| name.clone()).collect()
+    }
 }
 
 /// Does what interfaces make necessary that came, went or changed.
@@ -74,11 +80,13 @@ pub(super) fn follow(
                 if is_new || now.is_up {
                     gateway.heal(|name| name == link.name && is_new, &link.name);
                 }
+                gateway.set_bus_offs(links.bus_offs());
                 let state = now.describe(before);
                 observer.tell(&format!("interface {} {state}", link.name));
             }
             Event::Removed { name, .. } => {
                 links.0.remove(&name);
+                gateway.set_bus_offs(links.bus_offs());
                 if is_ours(&gateway, &name) {
                     gateway.close(&name);
                     observer.tell(&format!("interface {name} disappeared"));
@@ -96,8 +104,34 @@ pub(super) fn follow(
                     gateway.close(name);
                 }
                 gateway.heal(is_new, "");
+                gateway.set_bus_offs(links.bus_offs());
             }
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use candor_linux::netlink::CanState;
+
+    use super::*;
+
+    #[test]
+    fn a_controller_is_bus_off_while_its_interface_is_up() {
+        let link = |name: &str, is_up: bool, state: Option<u32>| Link {
+            name: name.into(),
+            is_up,
+            can: state.map(|state| CanState { state, ..CanState::default() }),
+            ..Link::default()
+        };
+        let links = Links::new(&[
+            link("can0", true, Some(0)),
+            link("can1", true, Some(2)),
+            link("can2", true, Some(3)),
+            link("can3", false, Some(3)),
+            link("vcan0", true, None),
+        ]);
+        assert_eq!(links.bus_offs(), ["can2".to_owned()].into());
+    }
 }
