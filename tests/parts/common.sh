@@ -155,3 +155,22 @@ in_guests() {
 differences() {
     git status --porcelain --untracked-files=all && git diff HEAD
 }
+
+# ---- Packages ------------------------------------------------------------------------------------
+
+# build_twice FOLDER ARGUMENTS...: artefacts of packaging/build in FOLDER/one, and again from a copy of the sources in another folder, whose name
+# has a blank. Both must have the same bytes.
+build_twice() {
+    local copy=$1/another\ place
+    mkdir -p "$copy"
+    git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --no-dereference -t "$copy"
+    export SOURCE_DATE_EPOCH CANDOR_COMMIT
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+    CANDOR_COMMIT=$(git rev-parse --short=12 HEAD)
+    env -u CARGO_TARGET_DIR packaging/build "${@:2}" --out "$1/one"
+    (cd "$copy" && env -u CARGO_TARGET_DIR packaging/build "${@:2}" --out "$1/two")
+    (cd "$1/two" && sha256sum ./*) > "$1/sums"
+    [ -s "$1/sums" ] && (cd "$1/one" && sha256sum --check --quiet "$1/sums") ||
+        { echo "FAILED: the same sources gave other bytes in another folder"; return 1; }
+    rm -rf "$copy" "$1/two"
+}
