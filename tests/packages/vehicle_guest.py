@@ -4,6 +4,7 @@ Each check writes a line to the console: `ok` or `FAILED`, its name, and what wa
 checks; without it nothing counts.
 """
 
+import functools
 import json
 import os
 import re
@@ -239,7 +240,9 @@ def frames():
     def send():
         count = ["--count", str(frames), "--rate", "4000/s", "--id", f"0x{FIRST:X}-0x{LAST:X}", "--data", "increment"]
         began = time.monotonic()
-        delivery = objects("candor", "bus", "generate", "vcan0", *count, "--json", limit=600)[-1][1]
+        # On one processor: the kernel does not keep frames in order that two processors sent.
+        command = ["taskset", "--cpu-list", "0", "candor", "bus", "generate", "vcan0", *count, "--json"]
+        delivery = objects(*command, limit=600)[-1][1]
         took = time.monotonic() - began
         # What the kernel dropped before the gateway could receive it is known with the next frame.
         must("candor", "bus", "send", "vcan0", LAST_FRAME)
@@ -284,12 +287,15 @@ def frames_seen(path, recorder, handled, frames, lost_before, overflow, drops):
     recorded, lost = recorder["frames"], recorder["overflow"] + recorder["unwritten"]
     seen = f"{handled} = {recorded} recorded + {lost} overflow of the recorder + {drops} that the kernel dropped between them"
     check("what was sent arrives", recorded + lost + drops == handled, seen)
-    in_order = all(a < b for a, b in zip(numbers, numbers[1:])) and not wrong and set(numbers) <= set(expected)
+    disordered = sum(a >= b for a, b in zip(numbers, numbers[1:]))
+    strange = len(set(numbers) - set(expected)) + len(numbers) - len(set(numbers))
     missing = len(expected) - len(numbers)
     # Of the frames that the kernel dropped before the gateway, some would not have passed.
     known = lost + lost_before + drops
     seen = f"{len(numbers)} of {len(expected)} that may pass; {known} are counted as lost, and up to {overflow} as overflow"
-    check("in order, unchanged, and only those that may pass", in_order and known <= missing <= known + overflow, seen)
+    check("those that may pass, and no others", not strange and known <= missing <= known + overflow, seen)
+    seen = f"{wrong} with another identifier than they were sent with, {disordered} behind one that was sent later"
+    check("unchanged and in order", wrong == 0 and disordered == 0, seen)
 
 
 def reload():
@@ -302,7 +308,7 @@ def reload():
     seen = f"generation {before[2]['generation']}, then {summary['generation']}; rules {sorted(rules)}"
     check("reload takes changed rules", "more" in rules and summary["generation"] > before[2]["generation"], seen)
     check("reload keeps the process", pid_of(ROUTE) == pid and is_active(ROUTE), f"{pid}, then {pid_of(ROUTE)}")
-    kept = [(rule[name]["handled"]) for rule in (before[1], rules) for name in ("low", "high")]
+    kept = [rule[name]["handled"] for rule in (before[1], rules) for name in ("low", "high")]
     check("counters stay", kept[:2] == kept[2:] and min(kept) > 0, f"`low` and `high`: {kept[:2]}, then {kept[2:]}")
     seen = passes("100#11", "180#22", "400#33", "1F0#44")
     check("the new rules are used", seen == ["100#11", "321#22", "400#33"], f"100#11 180#22 400#33 1F0#44 become {seen}")
@@ -374,6 +380,9 @@ def signal_value():
         watch.kill()
         text = "nothing within 20 s"
     check("a signal arrives", re.search(r"VehicleSpeed\.Speed\s+100\b", text), text)
+    with urllib.request.urlopen("http://127.0.0.1:1234/values?name=body/VehicleSpeed.Speed", timeout=20) as answer:
+        text = answer.read().decode()
+    check("a program gets its value by HTTP", re.search(r'"value":100\b', text), text)
 
 
 def upgrade():
@@ -416,16 +425,12 @@ def upgrade():
 
 
 def python():
-    """The Python package: a recording, and the signal service."""
+    """The Python package: a recording becomes columns."""
     import candor
 
-    recording = next(Path("recordings").glob("drive.log"))
-    tables = candor.decode(str(recording), "/usr/share/doc/candor/examples/small-car.dbc")
+    tables = candor.decode("recordings/drive.log", "/usr/share/doc/candor/examples/small-car.dbc")
     rows = {name: len(table) for name, table in tables.items() if name in ("EngineSpeed", "VehicleSpeed")}
     check("Python decodes a recording", len(rows) == 2 and min(rows.values()) > 0, f"rows {rows}")
-    with urllib.request.urlopen("http://127.0.0.1:1234/values", timeout=10) as answer:
-        text = answer.read().decode()
-    check("Python reads the signal service", "VehicleSpeed" in text, text[:100])
 
 
 def removal(before):
@@ -462,17 +467,15 @@ def main():
     release, cpus = os.uname().release, os.cpu_count()
     say(f"Linux {release}, {must('systemctl', '--version').splitlines()[0]}, {cpus} processors, up for {time.monotonic():.0f} s")
     before = files()
-    steps = [doctor, start, frames, reload, watchdog, signals, upgrade]
-    if SETTINGS["wheel"]:
-        steps.append(python)
-    steps.append(lambda: removal(before))
-    for step in steps:
+    python_steps = [python] if SETTINGS["wheel"] else []
+    for step in [doctor, start, frames, reload, watchdog, signals, upgrade, *python_steps, functools.partial(removal, before)]:
+        name = getattr(step, "func", step).__name__
         began = time.monotonic()
         try:
             step()
         except Exception:
-            check(f"step {step.__name__}", False, traceback.format_exc())
-        say(f"-- {step.__name__.strip('<>')}: {time.monotonic() - began:.1f} s")
+            check(f"step {name}", False, traceback.format_exc())
+        say(f"-- {name}: {time.monotonic() - began:.1f} s")
     if failed:
         for unit in (ROUTE, SERVICE):
             print(run("journalctl", "--no-pager", "--unit", unit)[1], flush=True)

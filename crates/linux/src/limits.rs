@@ -116,7 +116,10 @@ unsafe impl GlobalAlloc for Allocator {
 fn explain_exhaustion() -> Result<(), Error> {
     extern "C" fn explain(_: libc::c_int) {
         if REFUSED.get() == 0 {
-            // It aborts for another reason: the default is back, and the signal comes again.
+            // Another reason, or somebody sent it, such as systemd's watchdog: the default is back, and this comes when the
+            // handler returns.
+            // SAFETY: it may be called in a handler.
+            unsafe { libc::raise(libc::SIGABRT) };
             return;
         }
         unfinished::remove();
@@ -128,8 +131,8 @@ fn explain_exhaustion() -> Result<(), Error> {
             libc::_exit(2);
         }
     }
-    // `abort(3)` raises the signal again with the default action when a handler returns.
-    let action = SigAction::new(SigHandler::Handler(explain), SaFlags::empty(), SigSet::empty());
+    let flags = SaFlags::SA_RESETHAND;
+    let action = SigAction::new(SigHandler::Handler(explain), flags, SigSet::empty());
     // SAFETY: the handler does only what a handler may do.
     unsafe { signal::sigaction(Signal::SIGABRT, &action) }
         .map(drop)
