@@ -10,6 +10,7 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use candor_linux::{clock, peer};
 use candor_time::{Monotonic, Nanos};
@@ -188,6 +189,24 @@ fn what_is_sent_into_a_recording_is_in_it_or_told() {
             None => assert!(says.contains("not read any further"), "{words}: {says}"),
         }
     }
+}
+
+/// As systemd's watchdog does to one that hangs: a signal that is swallowed would cost the vehicle its gateway for 90 s more.
+#[test]
+fn an_abort_from_outside_ends_a_gateway_at_once() {
+    let scene = scene();
+    let mut gateway = start(scene.path(), "route run rules.toml", Stdio::piped());
+    let mut lines = BufReader::new(gateway.stderr.take().unwrap()).lines().map(Result::unwrap);
+    lines.find(|line| line.starts_with("started")).expect("it says so");
+    let abort = Command::new("kill").args(["-ABRT", &gateway.id().to_string()]).status().unwrap();
+    assert!(abort.success());
+    let deadline = clock::now::<Monotonic>() + Nanos::from_secs(20);
+    while gateway.try_wait().unwrap().is_none() && clock::now::<Monotonic>() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // Does nothing if it has ended.
+    gateway.kill().unwrap();
+    assert_eq!(gateway.wait().unwrap().signal(), Some(6));
 }
 
 #[test]
