@@ -1,13 +1,17 @@
-//! Finds plotly.js, and copies it to where `src/lib.rs` embeds it.
+//! Finds plotly.js, and compresses it to where `src/lib.rs` embeds it.
 //!
 //! It comes out of the package `plotly`, whose version and checksum stand in `package/Cargo.lock`.
 //! Cargo downloads that package and says where it is. Nothing of it is compiled, since nothing but
 //! the script is used, and the package needs 16 others, procedural macros among them.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 /// Where the script is in the package.
 const SCRIPT: &str = "resource/plotly.min.js";
@@ -17,8 +21,12 @@ fn main() {
         println!("cargo:rerun-if-changed={file}");
     }
     let script = package_folder().join(SCRIPT);
-    let copy = PathBuf::from(variable("OUT_DIR")).join("plotly.min.js");
-    fs::copy(&script, copy).unwrap_or_else(|error| panic!("{}: {error}", script.display()));
+    let text = fs::read(&script).unwrap_or_else(|error| panic!("{}: {error}", script.display()));
+    let path = PathBuf::from(variable("OUT_DIR")).join("plotly.min.js.gz");
+    let file = File::create(&path).expect("the build folder can be written");
+    // The header has no time and no name, so that the same script gives the same bytes.
+    let mut compressed = GzEncoder::new(file, Compression::best());
+    compressed.write_all(&text).and_then(|()| compressed.finish()).expect("the disk has room");
 }
 
 /// Where cargo keeps the sources of the package `plotly`.

@@ -4,7 +4,7 @@
 /// second copy of them.
 pub(crate) fn unused_by_gateways() -> Vec<&'static [u8]> {
     #[cfg_attr(not(feature = "lab"), allow(unused_mut, reason = "there is nothing to add"))]
-    let mut parts = vec![candor_plotly::SCRIPT.as_bytes()];
+    let mut parts = vec![candor_plotly::COMPRESSED];
     #[cfg(feature = "lab")]
     parts.push(candor_init::INIT);
     parts

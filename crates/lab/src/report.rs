@@ -140,7 +140,7 @@ pub fn write(dir: &Path, besides: Besides<'_>) -> Result<Report, Error> {
     remove_stale(&charts, &page, |_| true)?;
     remove_stale(&frames, &page, |experiment| experiment.has_frames)?;
 
-    replace(&assets.join("plotly.min.js"), candor_plotly::SCRIPT.as_bytes())?;
+    replace(&assets.join("plotly.min.js"), candor_plotly::script().as_bytes())?;
     replace(&assets.join("style.css"), include_bytes!("report/style.css"))?;
     replace(&assets.join("app.js"), include_bytes!("report/app.js"))?;
     replace(&assets.join("data.js"), &call("candorReport", &[json(&page)]))?;

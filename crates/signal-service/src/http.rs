@@ -40,15 +40,19 @@ const fn limits(patience: Patience) -> Limits {
 }
 
 /// What the page consists of: type and contents.
-fn page(path: &str) -> Option<(&'static str, &'static str)> {
-    Some(match path {
+fn page(path: &str) -> Option<(&'static str, &'static [u8])> {
+    let (kind, text) = match path {
         "/" => ("text/html; charset=utf-8", include_str!("../page/index.html")),
         "/app.js" => ("text/javascript; charset=utf-8", include_str!("../page/app.js")),
         "/style.css" => ("text/css; charset=utf-8", include_str!("../page/style.css")),
-        "/plotly.min.js" => ("text/javascript; charset=utf-8", candor_plotly::SCRIPT),
+        LIBRARY => return Some(("text/javascript; charset=utf-8", candor_plotly::COMPRESSED)),
         _ => return None,
-    })
+    };
+    Some((kind, text.as_bytes()))
 }
+
+/// The plotting library, which is sent as it is in the program: every browser takes gzip.
+const LIBRARY: &str = "/plotly.min.js";
 
 /// Scripts and data come from here only. The plotting library sets styles.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
@@ -117,6 +121,9 @@ async fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Clien
         let mut answer = with_type(StatusCode::OK, kind, whole(contents));
         let headers = answer.headers_mut();
         headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        if path == LIBRARY {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
         return answer;
     }
     match path {
