@@ -424,11 +424,34 @@ def upgrade():
     check("both are still enabled", enabled == ["enabled", "enabled"], enabled)
 
 
+def refused_upgrade():
+    """An upgrade to a program that does not take the rule file: the gateway goes on with the old one."""
+    pid = pid_of(ROUTE)
+    RULES.write_text(BROKEN)
+    text = must("dpkg", "-i", "candor.deb", limit=120)
+    told = [line for line in text.splitlines() if "was not restarted" in line]
+    check("an upgrade tells what it did not restart", len(told) == 1 and ROUTE in told[0], told)
+    check("a gateway whose file is refused goes on", pid_of(ROUTE) == pid and is_active(ROUTE), f"{pid}, then {pid_of(ROUTE)}")
+    check("the signal service is restarted", is_active(SERVICE), f"{pid_of(SERVICE)}")
+    RULES.write_text(PASSING)
+    must("systemctl", "restart", ROUTE)
+    seen = passes("100#66")
+    check("frames pass with the file right again", seen == ["100#66"], f"100#66 becomes {seen}")
+
+
 def python():
-    """The Python package: a recording becomes columns."""
+    """The Python package: a client of the signal service, and a recording that becomes columns."""
     import candor
 
-    tables = candor.decode("recordings/drive.log", "/usr/share/doc/candor/examples/small-car.dbc")
+    dbc = "/usr/share/doc/candor/examples/small-car.dbc"
+    client = ["python3", "/usr/share/doc/candor/examples/client.py", "http://127.0.0.1:1234", "body", dbc, "1"]
+    with subprocess.Popen(client, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        sender = ["candor", "bus", "send", "vcan1", "--dbc", dbc, "VehicleSpeed", "Speed=100", "--count", "100", "--gap", "100ms"]
+        must(*sender)
+        text = process.communicate(timeout=30)[0].strip()
+    check("a client in Python has the signals", text == "VehicleSpeed {'Speed': 100.0, 'Valid': 0}", text)
+
+    tables = candor.decode("recordings/drive.log", dbc)
     rows = {name: len(table) for name, table in tables.items() if name in ("EngineSpeed", "VehicleSpeed")}
     check("Python decodes a recording", len(rows) == 2 and min(rows.values()) > 0, f"rows {rows}")
 
@@ -468,7 +491,8 @@ def main():
     say(f"Linux {release}, {must('systemctl', '--version').splitlines()[0]}, {cpus} processors, up for {time.monotonic():.0f} s")
     before = files()
     python_steps = [python] if SETTINGS["wheel"] else []
-    for step in [doctor, start, frames, reload, watchdog, signals, upgrade, *python_steps, functools.partial(removal, before)]:
+    steps = [doctor, start, frames, reload, watchdog, signals, upgrade, refused_upgrade]
+    for step in [*steps, *python_steps, functools.partial(removal, before)]:
         name = getattr(step, "func", step).__name__
         began = time.monotonic()
         try:
