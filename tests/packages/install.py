@@ -118,11 +118,14 @@ def after_package(debian, folder):
     failed = debian.shown(ROOT / "README.md", "## A gateway on your desk", folder)
     version = debian.run("candor --version").splitlines()
     failed += expect(version[1:] == ["features: arrow, dbus", "target: x86_64-unknown-linux-musl"], f"candor --version: {version}")
-    kilobytes = int(debian.run("dpkg-query -W -f '${Installed-Size}' candor"))
-    return failed + expect(kilobytes * 1024 <= 20_000_000, f"candor takes {kilobytes} KiB, and a vehicle's has at most 20 MB")
+    return failed
 
 
 def before_laboratory(debian, _folder):
+    # Packages that are built as for tests have no laboratory beside them, and are larger.
+    kilobytes = int(debian.run("dpkg-deb -f candor_*.deb Installed-Size"))
+    if kilobytes * 1024 > 20_000_000:
+        raise SystemExit(f"FAILED candor takes {kilobytes} KiB, and a vehicle's has at most 20 MB")
     debian.run("dpkg -i candor_*.deb && cp /usr/share/doc/candor/examples/desk.rules.toml /etc/candor/car.rules.toml")
 
 

@@ -62,7 +62,7 @@ Type=oneshot
 WorkingDirectory=/root
 Environment=NO_COLOR=1 LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 HOME=/root
 ExecStartPre=/sbin/depmod
-ExecStart=/usr/bin/python3 /root/vehicle_guest.py
+ExecStart=/usr/bin/python3 vehicle_guest.py
 ExecStopPost=/bin/systemctl poweroff --force --force
 StandardOutput=tty
 StandardError=tty
