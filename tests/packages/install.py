@@ -110,7 +110,7 @@ def expect(is_so, text):
 
 def before_package(debian, folder):
     debian.copy(ROOT / "examples")
-    debian.copy(lower(next((debian.root / "root").glob("candor_*.deb")), folder))
+    debian.copy(lower(next((debian.root / "root").glob("candor_*_amd64.deb")), folder))
     debian.run("dpkg -i lower.deb")
 
 
@@ -123,10 +123,10 @@ def after_package(debian, folder):
 
 def before_laboratory(debian, _folder):
     # Packages that are built as for tests have no laboratory beside them, and are larger.
-    kilobytes = int(debian.run("dpkg-deb -f candor_*.deb Installed-Size"))
+    kilobytes = int(debian.run("dpkg-deb -f candor_*_amd64.deb Installed-Size"))
     if kilobytes * 1024 > 20_000_000:
         raise SystemExit(f"FAILED candor takes {kilobytes} KiB, and a vehicle's has at most 20 MB")
-    debian.run("dpkg -i candor_*.deb && cp /usr/share/doc/candor/examples/desk.rules.toml /etc/candor/car.rules.toml")
+    debian.run("dpkg -i candor_*_amd64.deb && cp /usr/share/doc/candor/examples/desk.rules.toml /etc/candor/car.rules.toml")
 
 
 def after_laboratory(debian, _folder):
