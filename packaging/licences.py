@@ -147,7 +147,7 @@ def parts(target, crates):
     rustc = output("rustc", "--version").split()[1]
     names = {crate.name for crate in crates}
     for part in RULES["part"]:
-        if target not in part.get("targets", [target]) or part.get("with", "candor-wire") not in names | {"candor-wire"}:
+        if target not in part.get("targets", [target]) or ("with" in part and part["with"] not in names):
             continue
         part = {**part, "version": part["version"].replace("@RUSTC@", rustc)}
         folder = sysroot

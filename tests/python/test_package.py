@@ -1,5 +1,6 @@
 """The package `candor`, as it is installed, against python-can, cantools, and libraries for data frames."""
 
+import array
 import copy
 import gc
 import io
@@ -696,9 +697,12 @@ class Trouble(Folder):
 
     def test_data_may_be_whatever_has_bytes(self):
         database = candor.Database(self.file("a.dbc", PAGES))
-        for data in (b"\x01\0\0", bytearray(b"\x01\0\0"), memoryview(b"\x01\0\0")):
+        # The last one takes every other byte.
+        whole, sparse = memoryview(b"\x01\0\0"), memoryview(b"\x01\xff\0\xff\0")[::2]
+        for data in (b"\x01\0\0", bytearray(b"\x01\0\0"), whole, sparse, array.array("B", [1, 0, 0])):
             self.assertEqual(database.decode_message(2, data, decode_choices=False), {"Gear": 1})
-        for data in ("1", 3, None, [1]):
+        # Numbers of two bytes are no bytes.
+        for data in ("1", 3, None, [1], array.array("H", [1, 0, 0]), memoryview(b"\x01\0\0\0").cast("H")):
             with self.assertRaisesRegex(TypeError, "expected bytes, not"):
                 database.decode_message(2, data)
 

@@ -73,6 +73,8 @@ pub(super) fn follow(
             Event::Changed(link) => {
                 let now = Seen::from_link(&link);
                 let before = links.0.insert(link.name.clone(), now);
+                // Of all interfaces: other rules may use one that is bus-off already.
+                gateway.set_bus_offs(links.bus_offs());
                 if before == Some(now) || !is_ours(&gateway, &link.name) {
                     continue;
                 }
@@ -80,7 +82,6 @@ pub(super) fn follow(
                 if is_new || now.is_up {
                     gateway.heal(|name| name == link.name && is_new, &link.name);
                 }
-                gateway.set_bus_offs(links.bus_offs());
                 let state = now.describe(before);
                 observer.tell(&format!("interface {} {state}", link.name));
             }
