@@ -130,8 +130,11 @@ def before_laboratory(debian, _folder):
 
 
 def after_laboratory(debian, _folder):
+    rules = debian.root / "etc/candor/car.rules.toml"
     debian.run("dpkg --purge candor")
-    return expect((debian.root / "etc/candor/car.rules.toml").exists(), "purging candor removed the rule files of candor-lab")
+    failed = expect(rules.exists(), "purging candor removed the rule files of candor-lab")
+    debian.run("dpkg -i candor_*_amd64.deb && dpkg --purge candor-lab && candor --version")
+    return failed + expect(rules.exists(), "purging candor-lab removed the rule files of candor")
 
 
 def after_c(debian, _folder):

@@ -387,7 +387,11 @@ def signal_value():
 
 def upgrade():
     """The package replaces one with a lower version while frames flow."""
-    before = {unit: pid_of(unit) for unit in (ROUTE, SERVICE)}
+    # systemd would take the name for an escaped path, if it were asked to.
+    other = "candor-route@left-door.service"
+    RULES.with_name("left-door.rules.toml").write_text(BUSES + RULE.format("doors", "0x500"))
+    must("systemctl", "enable", "--now", other)
+    before = {unit: pid_of(unit) for unit in (ROUTE, SERVICE, other)}
     rules = RULES.read_text()
     version = must("dpkg-query", "--show", "candor")
     counted = stats()[0]["received"]
@@ -421,7 +425,7 @@ def upgrade():
         sender.kill()
         sender.wait()
     enabled = [run("systemctl", "is-enabled", unit)[1] for unit in before]
-    check("both are still enabled", enabled == ["enabled", "enabled"], enabled)
+    check("all are still enabled", set(enabled) == {"enabled"}, enabled)
 
 
 def refused_upgrade():
