@@ -1,7 +1,9 @@
 //! What both build scripts here need: a cargo of its own that builds programs for another place than this one.
 //!
 //! It works in a folder within the target folder that all profiles of the outer build share. Paths of this machine are
-//! kept out of what it builds: the same sources and compiler give the same bytes anywhere. So a build can take them from
+//! kept out of what it builds: the same sources and compiler give the same program of guests anywhere. In a library for QEMU
+//! functions may stand in another order: cargo names crates outside of its workspace, `plugins`, by their folders, and the
+//! compiler puts functions of others in the order of such names. So a build can take them from
 //! the target folder of another one of the same sources, which the variable [`BUILT`] names.
 
 use std::env;
