@@ -3,21 +3,20 @@
 #[path = "nested.rs"]
 mod nested;
 
-use std::path::Path;
-
 use nested::Nested;
 
 fn main() {
-    for file in ["build.rs", "nested.rs", "plugins/Cargo.lock", "plugins/Cargo.toml"] {
-        println!("cargo:rerun-if-changed={file}");
+    for (package, product) in
+        [("candor-count", "guest/libcount.so"), ("candor-timed-bus", "guest/libtimed_bus.so")]
+    {
+        let plugin = Nested {
+            folder: "plugins",
+            // In the workspace they are libraries as all others, since what QEMU loads cannot unwind and tests do.
+            arguments: &["rustc", "--package", package, "--crate-type", "cdylib"],
+            // No start-up code of the C library, and no other symbols than those that the library itself needs.
+            flags: &["-Clink-arg=-nostartfiles", "-Cstrip=symbols"],
+            product,
+        };
+        plugin.build();
     }
-    let plugins = Nested {
-        workspace: Path::new("plugins"),
-        folder: "plugins",
-        arguments: &["--release"],
-        // No start-up code of the C library, and no other symbols than those that the library itself needs.
-        flags: &["-Clink-arg=-nostartfiles"],
-        products: &["release/libcount.so", "release/libtimed_bus.so"],
-    };
-    plugins.build();
 }

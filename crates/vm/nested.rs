@@ -1,10 +1,9 @@
 //! What both build scripts here need: a cargo of its own that builds programs for another place than this one.
 //!
 //! It works in a folder within the target folder that all profiles of the outer build share. Paths of this machine are
-//! kept out of what it builds: the same sources and compiler give the same program of guests anywhere. In a library for QEMU
-//! functions may stand in another order: cargo names crates outside of its workspace, `plugins`, by their folders, and the
-//! compiler puts functions of others in the order of such names. So a build can take them from
-//! the target folder of another one of the same sources, which the variable [`BUILT`] names.
+//! kept out of what it builds: the same sources and compiler give the same bytes anywhere. That holds for crates of the
+//! workspace only: others cargo names by their folders, and the compiler puts functions in the order of such names. So a
+//! build can take them from the target folder of another one of the same sources, which the variable [`BUILT`] names.
 
 use std::env;
 use std::fs;
@@ -19,16 +18,14 @@ const BUILT: &str = "CANDOR_NESTED_BUILT";
 
 /// What is built.
 pub(crate) struct Nested<'a> {
-    /// The folder of the workspace.
-    pub(crate) workspace: &'a Path,
     /// The folder within the target folder.
     pub(crate) folder: &'a str,
-    /// Arguments of `cargo build`.
+    /// What cargo does, and with which package.
     pub(crate) arguments: &'a [&'a str],
     /// Flags of the compiler, besides those about paths.
     pub(crate) flags: &'a [&'a str],
     /// What is built, below the folder of the target.
-    pub(crate) products: &'a [&'a str],
+    pub(crate) product: &'a str,
 }
 
 fn variable(name: &str) -> String {
@@ -36,28 +33,28 @@ fn variable(name: &str) -> String {
 }
 
 impl Nested<'_> {
-    /// Builds, and copies what was built into the folder `OUT_DIR`. Where there are no guests, files without
-    /// contents are there instead.
+    /// Builds, and copies what was built into the folder `OUT_DIR`. Where there are no guests, a file without
+    /// contents is there instead.
     pub(crate) fn build(&self) {
         let out = PathBuf::from(variable("OUT_DIR"));
         let is_possible = variable("CARGO_CFG_TARGET_OS") == "linux"
             && variable("CARGO_CFG_TARGET_ARCH") == "x86_64";
         println!("cargo:rerun-if-env-changed={BUILT}");
-        let built = is_possible.then(|| match env::var_os(BUILT) {
-            Some(target) => Path::new(&target).join(self.folder).join(TARGET),
-            None => self.run_cargo(&target_folder(&out).join(self.folder)),
-        });
-        for product in self.products {
-            let name = Path::new(product).file_name().expect("a product is a file");
-            let bytes = built.as_ref().map_or(Vec::new(), |folder| {
-                let path = folder.join(product);
-                fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-            });
-            fs::write(out.join(name), bytes).expect("the build folder can be written");
-        }
+        let bytes = if is_possible {
+            let folder = match env::var_os(BUILT) {
+                Some(target) => Path::new(&target).join(self.folder).join(TARGET),
+                None => self.run_cargo(&target_folder(&out).join(self.folder)),
+            };
+            let path = folder.join(self.product);
+            fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        } else {
+            Vec::new()
+        };
+        let name = Path::new(self.product).file_name().expect("a product is a file");
+        fs::write(out.join(name), bytes).expect("the build folder can be written");
     }
 
-    /// The folder in which the products are.
+    /// The folder of what was built for [`TARGET`].
     fn run_cargo(&self, target_folder: &Path) -> PathBuf {
         let crate_folder = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
         let candor = candor_folder(&crate_folder);
@@ -71,10 +68,11 @@ impl Nested<'_> {
 
         let mut cargo = Command::new(variable("CARGO"));
         cargo
-            .args(["build", "--quiet", "--locked", "--target", TARGET, "--target-dir"])
-            .arg(target_folder)
             .args(self.arguments)
-            .current_dir(crate_folder.join(self.workspace))
+            .args(["--quiet", "--locked", "--profile", "guest", "--target", TARGET])
+            .arg("--target-dir")
+            .arg(target_folder)
+            .current_dir(&candor)
             .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
             .env_remove("CARGO_TARGET_DIR");
         // What an outer cargo says about its own build (a linter, a fuzzer) is not meant for this one.
@@ -84,11 +82,13 @@ impl Nested<'_> {
             cargo.env_remove(name);
         }
         let status = cargo.status().expect("cargo can be run");
-        assert!(status.success(), "a program of the guests could not be built; see above");
+        assert!(status.success(), "{} could not be built; see above", self.product);
         let folder = target_folder.join(TARGET);
-        for product in self.products {
-            watch_sources(&folder.join(product).with_extension("d"), &candor);
+        watch_sources(&folder.join(self.product).with_extension("d"), &candor);
+        for file in ["Cargo.lock", "Cargo.toml", "crates/vm/nested.rs"] {
+            println!("cargo:rerun-if-changed={}", candor.join(file).display());
         }
+        println!("cargo:rerun-if-changed=build.rs");
         folder
     }
 }

@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # A crate whose build script builds another one.
-BUILDS = {"candor-init": ["candor-guest"]}
+BUILDS = {"candor-init": ["candor-guest"], "candor-vm": ["candor-count", "candor-timed-bus"]}
 FOR_ALL = re.compile(r"Cargo\.(toml|lock)|\.cargo/.*|rust-toolchain.*")
 READ_BY_TESTS = ("campaigns", "docs", "examples", "profiles", "schemas")
 

@@ -69,6 +69,8 @@ static BEGIN: AtomicU64 = AtomicU64::new(0);
 static END: AtomicU64 = AtomicU64::new(0);
 static FILE: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 
+// Where panics unwind, it is only compiled, and what is compiled with it may need std, which has one.
+#[cfg(panic = "abort")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: it takes nothing and never returns.

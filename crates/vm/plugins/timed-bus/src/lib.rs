@@ -55,6 +55,8 @@ static TIMER: AtomicPtr<Timer> = AtomicPtr::new(ptr::null_mut());
 /// The name of the character device that says when the tester is done.
 static TESTER_DONE: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
 
+// Where panics unwind, it is only compiled, and what is compiled with it may need std, which has one.
+#[cfg(panic = "abort")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     file::complain(format_args!("the library of the timed buses has a defect and ends QEMU"));
