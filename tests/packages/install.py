@@ -3,16 +3,23 @@
     python3 tests/packages/install.py FOLDER [--suite SUITE]... [SECTION]...
 
 FOLDER has the artefacts; the suite is bookworm if none is given. A section is one of docs/install.md: package, laboratory, archive, python,
-c, together; without any, all. Each runs in a system of its own that mmdebstrap makes, with the commands of the section and what
+c, together; without any, all of these. Each runs in a system of its own that mmdebstrap makes, with the commands of the section and what
 `check_*` below adds. Before, nothing of Candor is there; after a package is purged, nothing is left. Needs root, or rights to make
 namespaces of users.
+
+The section `source`, which is only run when it is named, builds all artefacts in a clean system from a clone of what is committed, by the
+commands that docs/install.md shows: they are the same bytes as in FOLDER, if the suite is that of the system that built those. It takes half
+an hour. Rust, crates that are here already, and certificates are those of this machine.
 
 Exit code 0 if all of it holds, 1 if not.
 """
 
 import argparse
+import filecmp
+import functools
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -50,9 +57,9 @@ class Debian:
         self.holder.kill()
         self.holder.wait()
 
-    def run(self, command):
+    def run(self, command, **options):
         """What a command prints in this system."""
-        done = subprocess.run([*self.shell, command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run([*self.shell, command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
         if done.returncode != 0:
             raise SystemExit(f"FAILED {command}: exit code {done.returncode}\n{done.stdout}")
         return done.stdout
@@ -78,6 +85,38 @@ class Debian:
         return check.check(name, section(document, heading), folder, environment)[1]
 
 
+class BuildingDebian(Debian):
+    """A clean system with the Rust of this machine and its network, which builds a clone of this repository."""
+
+    def __init__(self, suite, folder):
+        packages = needed_to_build(ROOT / "docs" / "install.md")
+        super().__init__(suite, [*packages, "ca-certificates"], folder)
+        rust = shlex.quote(os.environ.get("RUSTUP_HOME", str(Path.home() / ".rustup")))
+        inside = f'mount -t proc proc "$0/proc" && mkdir -p "$0/srv/.rustup" && mount --bind {rust} "$0/srv/.rustup"'
+        inside += ' && exec chroot "$0" bash -c "cd /srv/candor\\ sources && $1"'
+        self.shell = ["unshare", "--mount", "bash", "-c", inside, str(self.root)]
+        for file in ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt"):
+            shutil.copy(Path("/") / file, self.root / file)
+        cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+        for name in ("bin", "registry"):
+            shutil.copytree(cargo / name, self.root / "srv" / ".cargo" / name, symlinks=True)
+        subprocess.run(["git", "clone", "--quiet", ROOT, self.root / "srv" / "candor sources"], check=True)
+        # Nothing that ./test or its user says about builds.
+        passed_on = {name: value for name, value in os.environ.items() if not name.startswith(("CARGO_", "RUST", "CANDOR_"))}
+        self.environment = {**passed_on, "HOME": "/srv", "PATH": "/srv/.cargo/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+
+    def run(self, command):
+        return super().run(command, env=self.environment)
+
+
+def needed_to_build(document):
+    """The packages that a document says are needed to build."""
+    found = re.search(r"^sudo apt-get install (.*?)(?: *#.*)?$", document.read_text(), re.M)
+    if not found:
+        raise SystemExit(f"FAILED {document}: no line `sudo apt-get install ...` says what building needs")
+    return found[1].split()
+
+
 def lower(package, folder):
     """The same package with a lower version."""
     tree = folder / "lower"
@@ -96,6 +135,11 @@ def section(document, heading):
     if not found:
         raise SystemExit(f"FAILED {document}: there is no `{heading}`")
     return found[0]
+
+
+def blocks(text):
+    """The lines of blocks that are shown but not run by check.py."""
+    return [line for block in re.findall(r"^```sh\n(.*?)^```$", text, re.M | re.S) for line in block.splitlines()]
 
 
 def expect(is_so, text):
@@ -175,20 +219,43 @@ def try_out(name, suite, artefacts, folder):
     return failed
 
 
+def from_source(suite, artefacts, folder):
+    """Builds everything as docs/install.md says; how many failures there were."""
+    document = ROOT / "docs" / "install.md"
+    failed = 0
+    with BuildingDebian(suite, folder) as debian:
+        packaging = blocks(document.read_text().partition("\n## ")[0])
+        for command in packaging:
+            if not command.startswith("sudo "):
+                debian.run(command)
+        for artefact in sorted(artefacts.iterdir()):
+            again = debian.root / "srv/candor sources/target/packages" / artefact.name
+            is_same = again.exists() and filecmp.cmp(artefact, again, shallow=False)
+            failed += expect(is_same, f"{artefact.name} is another one when it is built in a clean {suite}")
+        failed += expect(any((debian.root / "srv/candor sources/DIR").iterdir()), "--out DIR: there is nothing in DIR")
+        installing = blocks(section(document, "## From source"))
+        for command in installing:
+            debian.run(command)
+            debian.run("candor route check examples/desk.rules.toml")
+        failed += expect(packaging and len(installing) > 1, "docs/install.md shows no commands for building")
+    return failed
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--suite", action="append")
     parser.add_argument("sections", nargs="*", default=list(SECTIONS))
     arguments = parser.parse_args()
-    if unknown := set(arguments.sections) - set(SECTIONS):
-        parser.error(f"no section is called {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+    if unknown := set(arguments.sections) - {*SECTIONS, "source"}:
+        parser.error(f"no section is called {', '.join(unknown)}; there are {', '.join([*SECTIONS, 'source'])}")
     failed = 0
     for suite in arguments.suite or ["bookworm"]:
         for name in arguments.sections:
             start = time.monotonic()
             with tempfile.TemporaryDirectory() as folder:
-                of_section = try_out(name, suite, arguments.folder.resolve(), Path(folder))
+                run = from_source if name == "source" else functools.partial(try_out, name)
+                of_section = run(suite, arguments.folder.resolve(), Path(folder))
             print(f"{suite} {name}: {of_section} failed, {time.monotonic() - start:.0f} s", flush=True)
             failed += of_section
     return 1 if failed else 0

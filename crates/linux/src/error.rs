@@ -230,7 +230,8 @@ mod tests {
     #[test]
     fn numbers_without_a_name_are_still_reported() {
         assert_eq!(Errno(libc::EXFULL).name(), None);
-        assert_eq!(Errno(libc::EXFULL).to_string(), "error 54 (Exchange full)");
+        // The C library has the words, of which musl has none for this one.
+        assert!(Errno(libc::EXFULL).to_string().starts_with("error 54 ("));
     }
 
     #[test]
