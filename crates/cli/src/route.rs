@@ -180,6 +180,6 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     open()
         .and_then(|input| input.take(disk::MOST_BYTES).read_to_end(&mut bytes))
-        .map_err(|error| format!("cannot be read: {error}; check the path and its permissions"))?;
+        .map_err(|error| disk::unreadable(&error))?;
     Ok(bytes)
 }

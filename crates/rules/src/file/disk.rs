@@ -24,14 +24,19 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, String> {
         true => File::open(path),
         false => Err(IoError::other("it is not a regular file")),
     });
-    file.and_then(|file| file.take(most).read_to_end(&mut bytes)).map_err(|error| {
-        let remedy = match error.kind() {
-            ErrorKind::OutOfMemory => "raise the limit of the process (`ulimit -v`)",
-            _ => "check the path and its permissions",
-        };
-        format!("cannot be read: {error}; {remedy}")
-    })?;
+    file.and_then(|file| file.take(most).read_to_end(&mut bytes))
+        .map_err(|error| unreadable(&error))?;
     Ok(bytes)
+}
+
+/// Why something cannot be read, without its name, and what helps.
+#[must_use]
+pub fn unreadable(error: &IoError) -> String {
+    let remedy = match error.kind() {
+        ErrorKind::OutOfMemory => "the process needs more: raise its limit (`ulimit -v`)",
+        _ => "check the path and its permissions",
+    };
+    format!("cannot be read: {error}; {remedy}")
 }
 
 /// A file of TOML. `kind` is what such files are called, as in `rule file`.

@@ -17,7 +17,7 @@ mod statement;
 mod token;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use candor_diagnostics::{Findings, Origin, Source};
@@ -47,7 +47,12 @@ impl Database {
                 findings.error_with_hint(
                     &Origin::whole(&Source::argument(name)),
                     format!("the file cannot be read: {error}"),
-                    "check the name of the file and its permissions",
+                    match error.kind() {
+                        ErrorKind::OutOfMemory => {
+                            "the process needs more: raise its limit (`ulimit -v`)"
+                        }
+                        _ => "check the name of the file and its permissions",
+                    },
                 );
                 None
             }
