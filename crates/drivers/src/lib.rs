@@ -26,6 +26,7 @@ mod candor_can;
 mod cannelloni;
 mod datagrams;
 mod drops;
+#[cfg(feature = "file")]
 mod file;
 mod kernel;
 mod multicast;
@@ -39,6 +40,7 @@ mod wait;
 use candor_port::{Address, Error, Estate, Medium, Port, Registry, Wanted};
 
 pub use absent::{absent, may_come};
+#[cfg(feature = "file")]
 pub use file::was_moved;
 pub use names::addresses;
 pub use wait::{Turn, Wait};
@@ -52,8 +54,16 @@ pub static REGISTRY: Registry = Registry::new(&[
     &can2udp::DRIVER,
     &multicast::DRIVER,
     &sim::DRIVER,
+    #[cfg(feature = "file")]
     &file::DRIVER,
 ]);
+
+/// Without recordings, no file was moved.
+#[cfg(not(feature = "file"))]
+#[must_use]
+pub fn was_moved(_: &Address) -> bool {
+    false
+}
 
 /// [`Registry::medium`] of all drivers.
 #[must_use]
