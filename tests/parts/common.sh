@@ -145,7 +145,7 @@ build_tests() {
 
 # in_guests NAME...: tests that run on real kernels.
 in_guests() {
-    CANDOR_BINARY=$candor CANDOR_KERNELS=$kernels CANDOR_CASES=${CANDOR_CASES:-1000} \
+    CANDOR_BINARY=$candor CANDOR_KERNELS=$kernels CANDOR_CASES=${CANDOR_CASES:-500} \
         tests_asked_for "$@" -- --ignored
 }
 
