@@ -200,7 +200,7 @@ fn a_check_says_what_is_wrong() {
 }
 
 #[test]
-fn a_dbc_file_of_another_bus_is_told_and_the_answer_is_no() {
+fn a_dbc_file_of_another_bus_is_told_and_a_service_that_is_stopped_has_not_failed() {
     let mut scene = Scene::new(BODY);
     scene.says("serving ");
     // Another file describes nothing of what was received so far, or comes.
@@ -220,7 +220,18 @@ fn a_dbc_file_of_another_bus_is_told_and_the_answer_is_no() {
     write(&scene.folder, BODY);
     scene.says("changed: 1 signal, body = ");
     scene.signal("-TERM");
-    assert_eq!(scene.service.wait().unwrap().code(), Some(1));
+    assert_eq!(scene.service.wait().unwrap().code(), Some(0));
+    // At a desk, without a file, it is the answer.
+    let [port, dbc] = ["drive.log", "car.dbc"].map(|name| scene.folder.path().join(name));
+    let port = format!("drive=file:{}?speed=max&loop=true", port.display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+    command.args(["signals", "serve", "--port", &port, "--listen", "127.0.0.1:0", "--dbc"]);
+    let mut service = command.arg(dbc).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(service.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains(" describes none of the ")));
+    let process = service.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+    assert_eq!(service.wait().unwrap().code(), Some(1));
 }
 
 #[test]

@@ -181,7 +181,8 @@ fn serve_options(args: &ServeArgs, signals: &Signals) -> Answer {
     serve(supervision, Serving { service, followed: None, is_over: false }, &names, &args.dbus)
 }
 
-/// Serves until the end. True unless the DBC files describe none of the frames that came.
+/// Serves until the end. True unless the DBC files describe none of the frames that came; a service with a file, which somebody
+/// stops, has told that by then, and has not failed.
 fn serve(
     supervision: Supervision<'_>,
     mut serving: Serving,
@@ -201,7 +202,7 @@ fn serve(
         say!("{line}");
     }
     say!("{} served", counted(serving.service.frames(), "frame"));
-    Ok(!serving.service.describes_nothing())
+    Ok(serving.followed.is_some() || !serving.service.describes_nothing())
 }
 
 /// The service, its file, and whether to end it.
