@@ -300,11 +300,16 @@ fn a_sender_of_a_flood_takes_its_gap_behind_each_frame() {
             .collect();
         assert_eq!((rows.len(), gaps), (20, BTreeSet::from([expected_ns])), "{gap}");
     }
-    let text =
-        format!("{BUSES}gateway.delay = '1us'\ntraffic = {{ kind = 'flood', gap = '1s' }}\n");
-    let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
-    let error = campaign.unwrap_err().to_string();
-    assert!(error.contains("`gap` is 1s, but can be 100ms at most"), "{error}");
+    for (setting, expected) in [
+        ("gap = '1s'", "`gap` is 1s, but can be 100ms at most"),
+        ("timeout = '0s'", "`timeout` is 0, so every frame would be late"),
+    ] {
+        let text =
+            format!("{BUSES}gateway.delay = '1us'\ntraffic = {{ kind = 'flood', {setting} }}\n");
+        let campaign = campaign::parse("t.toml", &text, Path::new("."), &Options::default());
+        let error = campaign.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

@@ -483,6 +483,7 @@ fn round_trips_are_read_and_what_cannot_be_has_its_place() {
         ("count = 70000", "4:9: error: `count` is 70000, but there can be 65536 requests"),
         ("ping.period = '1s'", "4:15: error: `period` is 1s, but the bus must not be silent"),
         ("ping = { paced = true, period = '0s' }", "error: without a period requests can only"),
+        ("ping.timeout = '0us'", "4:16: error: `timeout` is 0, so every answer would be late"),
         ("ping.length = 9", "4:15: error: "),
         (
             "ping = { virtual = true, partner = 'outside' }",

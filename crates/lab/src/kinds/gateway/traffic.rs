@@ -92,6 +92,11 @@ impl Reader<'_> {
             self.findings.error_with_hint(section.origin_of("gap"), message, hint);
         }
         let timeout = section.nanos("timeout").unwrap_or(Nanos::from_secs(1));
+        if timeout == Nanos::ZERO {
+            let hint = "give more than a frame takes to arrive";
+            let message = "`timeout` is 0, so every frame would be late";
+            self.findings.error_with_hint(section.origin_of("timeout"), message, hint);
+        }
         let is_periodic = kind == Some(Kind::Periodic);
         let origin = section.origin();
         self.network.nodes = self.nodes(&mut section, is_periodic, fill);

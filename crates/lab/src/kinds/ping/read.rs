@@ -83,6 +83,11 @@ impl Trips {
         trips.is_open_loop = section.boolean("paced").unwrap_or_default();
         trips.priority = section.integer("priority", 0..=99).unwrap_or(trips.priority);
         trips.is_virtual = section.boolean("virtual").unwrap_or_default();
+        if trips.timeout == Nanos::ZERO {
+            let message = "`timeout` is 0, so every answer would be late";
+            let hint = "give more than a round trip takes";
+            findings.error_with_hint(section.origin_of("timeout"), message, hint);
+        }
         if trips.is_open_loop && trips.period == Nanos::ZERO {
             let message = "without a period requests can only be sent one at a time";
             let hint = "write period = \"1ms\"";
