@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import uuid
 from collections import defaultdict
 from html import unescape
 from pathlib import Path
@@ -215,6 +216,8 @@ def bill(name, target, folder, programs):
     document = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
+        # Of a name, so that the same sources give the same number.
+        "serialNumber": uuid.uuid5(uuid.NAMESPACE_OID, f"candor {name} {version} {target} {time}").urn,
         "version": 1,
         "metadata": {
             "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ"),
