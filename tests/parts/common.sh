@@ -97,9 +97,10 @@ need_kernels() {
     "$candor" vm fetch $kernels
 }
 
-# in_clone COMMAND...: builds beside the program under test, where most of what a release needs is compiled already.
+# in_clone COMMAND...: builds beside the program under test, where most of what a release needs is compiled already, and where what runs in guests
+# was built for it.
 in_clone() {
-    (cd "$clone" && CARGO_TARGET_DIR=$clone/target "$@")
+    (cd "$clone" && env -u CANDOR_NESTED_BUILT CARGO_TARGET_DIR="$clone/target" "$@")
 }
 
 need_data() {
@@ -162,7 +163,9 @@ differences() {
 # has a blank. Both must have the same bytes.
 build_twice() {
     local copy=$1/another\ place
-    mkdir -p "$copy"
+    mkdir -p "$copy/target/packaging"
+    # Tools of Python are no sources.
+    ln -s "$root/target/packaging/venv" "$copy/target/packaging/venv"
     git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --no-dereference -t "$copy"
     export SOURCE_DATE_EPOCH CANDOR_COMMIT
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)

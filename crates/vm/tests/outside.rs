@@ -465,7 +465,7 @@ fn a_station_outside_loads_the_guest_over_ethernet() {
     for kernel in kernels() {
         let machine = machine(&kernel, Tester::Outside);
         let about = format!("Linux {}", kernel.release);
-        let idle = measurement(Gateway::Kernel, ONE_AT_A_TIME, 200, [1_000_000; 2]);
+        let idle = measurement(Gateway::Kernel, ONE_AT_A_TIME, 60, [1_000_000; 2]);
         let longest_ns = |report: &Report| {
             let wire = report.wire.as_ref().unwrap();
             let pairs = report.monitored.iter().zip(&wire.target);
@@ -482,7 +482,7 @@ fn a_station_outside_loads_the_guest_over_ethernet() {
             order.load.ethernet = ethernet;
             let report = run(&machine, &order);
             let about = format!("{about}, {datagrams:?}");
-            assert_eq!(report.received.len(), 200, "{about}");
+            assert_eq!(report.received.len(), 60, "{about}");
             let station = report.wire.as_ref().and_then(|wire| wire.station.clone()).unwrap();
             // All but the last datagram are whole.
             let cut = station.datagrams - station.frames / frames_each;
