@@ -569,8 +569,8 @@ const _: () = {
 
 #[cfg(test)]
 mod tests {
+    use candor_can::Statistics;
     use candor_engine::Table;
-    use candor_hardware::bus::Statistics;
     use candor_protocol::order::{Gateway, Offer, Traffic};
 
     use super::*;
@@ -796,7 +796,15 @@ mod tests {
         let count = |frames, busy_ns| {
             let (first_ns, last_ns) = (1_900, 1_900 + 10 * busy_ns);
             let (error_frames, bus_offs) = (1, 2);
-            let it = Statistics { frames, error_frames, bus_offs, busy_ns, first_ns, last_ns };
+            let it = Statistics {
+                frames,
+                error_frames,
+                bus_offs,
+                busy_ns,
+                first_ns,
+                last_ns,
+                ..Statistics::default()
+            };
             Event::Statistics(it)
         };
         vec![

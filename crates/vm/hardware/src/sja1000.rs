@@ -8,11 +8,11 @@
 //! Not modelled: sleep mode and wake-up, the clock output, BasicCAN mode, and the test register. The receive buffer
 //! interrupt bit follows the FIFO, as the data sheet says; the others are latched until they are read.
 
+use candor_can::{NodeId, Notice, Request};
 use candor_wire::can::frame::{EFF_FLAG, RTR_FLAG};
 use candor_wire::can::{ErrorCounters, ErrorState, Frame};
 
-use crate::bus::{Bus, NodeId, Notice};
-use crate::node::Request;
+use crate::Bus;
 
 /// Addresses of registers.
 pub mod register {
@@ -342,10 +342,10 @@ impl Sja1000 {
             // Self reception wins over transmission (data sheet, table 11).
             self.receives_itself = value & CMR_SRR != 0;
             self.is_complete = false;
-            bus.request(
-                self.node,
-                Request { frame, at_ns: now_ns, is_single_shot: value & CMR_AT != 0 },
-            );
+            // What is in the transmit buffer is no error report.
+            if let Ok(request) = Request::new(frame, now_ns) {
+                bus.request(self.node, Request { is_single_shot: value & CMR_AT != 0, ..request });
+            }
         }
     }
 
@@ -384,7 +384,7 @@ impl Sja1000 {
     /// Its node learned something on the bus.
     pub fn notice(&mut self, now_ns: u64, notice: Notice, bus: &mut Bus) {
         match notice {
-            Notice::Started => {}
+            Notice::Started | Notice::Missed => {}
             Notice::LostArbitration { bit } => {
                 // Captured once, until software has read it.
                 self.arbitration_lost.get_or_insert(bit);

@@ -1,9 +1,9 @@
 //! The SJA1000, as its data sheet describes it and as a driver uses it.
 
-use candor_hardware::bus::Fault;
-use candor_hardware::error::{ErrorKind, Segment};
+use candor_can::error::{ErrorKind, Segment};
+use candor_can::{Fault, Request};
 use candor_hardware::sja1000::{bits::*, register::*};
-use candor_hardware::{Bus, Request, Sja1000};
+use candor_hardware::{Bus, Sja1000, bus};
 use candor_wire::can::{Frame, Timing};
 use proptest::prelude::*;
 
@@ -26,8 +26,8 @@ impl Bench {
     }
 
     fn in_reset(chips: usize) -> Self {
-        let mut bus = Bus::new(Timing::classical("500k".parse().unwrap()));
-        let chips = (0..chips).map(|_| Sja1000::new(bus.add().unwrap())).collect();
+        let mut bus = bus::new(Timing::classical("500k".parse().unwrap()));
+        let chips = (0..chips).map(|_| Sja1000::new(bus.nodes_mut().add().unwrap())).collect();
         Self { bus, chips, now_ns: 0 }
     }
 
@@ -242,7 +242,7 @@ fn errors_warn_make_passive_and_take_off() {
     let mut bench = Bench::new(2);
     for frame in 0..32 {
         // In bit 20, of the data.
-        assert!(bench.bus.add_fault(Fault { frame, bit: 20 }));
+        assert!(bench.bus.faults_mut().add(Fault { frame, bit: 20 }));
     }
     bench.send(0, "2AA#55", CMR_TR);
     bench.pass(60);
@@ -363,10 +363,10 @@ proptest! {
         faults in prop::collection::vec((0_u64..40, 0_u32..120), 0..32),
     ) {
         let mut bench = Bench::new(2);
-        let tester = bench.bus.add().unwrap();
+        let tester = bench.bus.nodes_mut().add().unwrap();
         bench.bus.join(tester, false, 800, bench.now_ns);
         for (frame, bit) in faults {
-            bench.bus.add_fault(Fault { frame, bit });
+            bench.bus.faults_mut().add(Fault { frame, bit });
         }
         for (chip, is_write, address, value, bits) in accesses {
             if is_write {
@@ -376,7 +376,7 @@ proptest! {
             }
             if value > 200 && !bench.bus.has_request(tester) {
                 let frame = format!("{value:03X}#1122334455").parse().unwrap();
-                bench.bus.request(tester, Request { frame, at_ns: bench.now_ns, is_single_shot: false });
+                bench.bus.request(tester, Request::new(frame, bench.now_ns).unwrap());
             }
             bench.pass(bits);
             let messages = bench.read(chip, RMC);

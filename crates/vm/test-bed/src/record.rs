@@ -14,7 +14,7 @@
 
 use core::fmt;
 
-use candor_hardware::bus::Statistics;
+use candor_can::Statistics;
 use candor_wire::can::Frame;
 
 use crate::frame::{self, FRAME_BYTES};
@@ -163,6 +163,7 @@ impl Record {
                 busy_ns: number(40),
                 first_ns: number(48),
                 last_ns: number(56),
+                ..Statistics::default()
             }),
             10 => Event::Answer { requested_ns: a },
             11 => Event::Station(StationCount {
@@ -197,6 +198,7 @@ mod tests {
             busy_ns: 1 << 60,
             first_ns: 4,
             last_ns: 1 << 61,
+            ..Statistics::default()
         };
         let station =
             StationCount { datagrams: 1, answers: 2, frames: 3, refused: 4, received: 1 << 60 };

@@ -2,8 +2,9 @@
 
 use core::fmt;
 
-use candor_hardware::bus::MOST_NODES;
-use candor_hardware::{Bus, NodeId, Notice, Sja1000};
+use candor_can::{NodeId, Notice};
+use candor_hardware::bus::{self, MOST_NODES};
+use candor_hardware::{Bus, Sja1000};
 use candor_random::BitErrors;
 use candor_wire::can::{Bitrate, Timing};
 
@@ -18,7 +19,7 @@ pub const MOST_CONTROLLERS: usize = 16;
 /// Notices of one instant on one bus: each node learns three things at most.
 const MOST_NOTICES: usize = 3 * MOST_NODES;
 /// Says that a bed of this version wrote the memory; the size of the bed says the rest.
-const MARK: u64 = 0x6361_6e64_6f72_0008;
+const MARK: u64 = 0x6361_6e64_6f72_0009;
 
 /// A controller of the guest and where it is.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +77,7 @@ impl TestBed {
     pub fn new(buses: usize) -> Self {
         Self {
             mark: Self::mark(),
-            buses: [Bus::new(Timing::classical(Bitrate::MAX)); MOST_BUSES],
+            buses: [bus::new(Timing::classical(Bitrate::MAX)); MOST_BUSES],
             bus_count: buses.min(MOST_BUSES) as u8,
             controllers: [None; MOST_CONTROLLERS],
             plan: None,
@@ -119,11 +120,11 @@ impl TestBed {
     /// New nodes for all controllers, in their order.
     fn join_controllers(&mut self) {
         for bus in &mut self.buses {
-            *bus = Bus::new(bus.timing());
+            *bus = bus::new(bus.timing());
         }
         for controller in self.controllers.iter_mut().flatten() {
             // There are fewer controllers than nodes of a bus.
-            if let Some(node) = self.buses[usize::from(controller.bus)].add() {
+            if let Some(node) = self.buses[usize::from(controller.bus)].nodes_mut().add() {
                 controller.registers.set_node(node);
             }
         }
@@ -149,7 +150,7 @@ impl TestBed {
             return Err(TestBedError::InUse);
         }
         for (bus, of_plan) in self.buses.iter_mut().zip(plan.buses()) {
-            *bus = Bus::new(of_plan.timing);
+            *bus = bus::new(of_plan.timing);
         }
         self.join_controllers();
         self.tester = Tester::NEW;
@@ -158,7 +159,7 @@ impl TestBed {
             self.links[usize::from(station.card)] = Link::with(station);
         }
         for bus in &mut self.buses[..count] {
-            let receiver = bus.add().ok_or(TestBedError::Full)?;
+            let receiver = bus.nodes_mut().add().ok_or(TestBedError::Full)?;
             bus.join(receiver, false, SAMPLE_POINT_PERMILLE, now_ns);
         }
         for sender in plan.senders() {
@@ -182,7 +183,7 @@ impl TestBed {
             self.tester.start(plan, now_ns);
             if self.tester.is_last_round() {
                 for ((index, bus), of_plan) in (0..).zip(&mut self.buses).zip(plan.buses()) {
-                    bus.set_bit_errors(BitErrors::of_bus(
+                    bus.faults_mut().set_bit_errors(BitErrors::of_bus(
                         plan.seed(),
                         index,
                         of_plan.bit_error_rate,
@@ -256,7 +257,7 @@ impl TestBed {
             let is_guest = self.deliver(index, node, at_ns, notice);
             // The last record says that the tester is done.
             if let Some(event) = event(notice).filter(|_| !self.is_done()) {
-                machine.note(Record { at_ns, bus: index, node: node.0, is_guest, event });
+                machine.note(Record { at_ns, bus: index, node: node.0 as u8, is_guest, event });
             }
             if let Notice::Sent(passage) | Notice::SentToOthers(passage) = notice {
                 self.tester.note_passage(at_ns, is_guest);
@@ -289,15 +290,15 @@ impl TestBed {
         for controller in self.controllers.iter().flatten() {
             let overruns = controller.registers.overruns();
             if overruns > 0 {
-                let node = controller.registers.node().0;
+                let node = controller.registers.node().0 as u8;
                 machine.note(record(controller.bus, node, true, Event::Overrun(overruns)));
             }
         }
         if let Some((bus, node, count)) = self.tester.refused() {
-            machine.note(record(bus, node.0, false, Event::Overrun(count)));
+            machine.note(record(bus, node.0 as u8, false, Event::Overrun(count)));
         }
         for (index, bus) in (0..self.bus_count).zip(&self.buses) {
-            machine.note(record(index, 0, false, Event::Statistics(bus.statistics())));
+            machine.note(record(index, 0, false, Event::Statistics(*bus.statistics())));
         }
         machine.note(record(0, 0, false, Event::Done));
     }
@@ -326,7 +327,7 @@ impl TestBed {
         let is_other = bitrate != bus.timing().nominal.bits_per_second();
         if takes_part && is_other && self.plan.is_some() && self.tester.progress() != Progress::Done
         {
-            let (bus, node) = (it.bus, it.registers.node().0);
+            let (bus, node) = (it.bus, it.registers.node().0 as u8);
             let event = Event::OtherBitrate(bitrate);
             machine.note(Record { at_ns: now_ns, bus, node, is_guest: true, event });
         }
@@ -378,6 +379,7 @@ fn event(notice: Notice) -> Option<Event> {
         Notice::Started
         | Notice::LostArbitration { .. }
         | Notice::Received(_)
+        | Notice::Missed
         | Notice::Failed { is_sender: false, .. } => None,
     }
 }

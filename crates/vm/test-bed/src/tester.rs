@@ -14,7 +14,8 @@
 //! A sender that goes bus-off starts again after the time of its bus, and sends its frame again; without such a time it is
 //! off for good, and so is what it had to send.
 
-use candor_hardware::{Bus, NodeId, Notice, Request};
+use candor_can::{NodeId, Notice, Request};
+use candor_hardware::Bus;
 use candor_wire::can::Frame;
 
 use crate::answers::{Answers, Waiting};
@@ -120,7 +121,7 @@ impl Tester {
     pub(crate) fn add(&mut self, plan: SenderPlan, buses: &mut [Bus], now_ns: u64) -> bool {
         let Some(free) = self.senders.iter_mut().find(|it| it.is_none()) else { return false };
         *free = buses.get_mut(usize::from(plan.bus)).and_then(|bus| {
-            let node = bus.add()?;
+            let node = bus.nodes_mut().add()?;
             bus.join(node, false, SAMPLE_POINT_PERMILLE, now_ns);
             let is_answering = matches!(plan.pace, Pace::Answer(_));
             Some(Sender { bus: plan.bus, node, is_answering, next: 0, wait: Wait::Nothing })
@@ -330,7 +331,10 @@ impl Tester {
         };
         let (Some(frame), Wait::Sent(at_ns)) = (frame, sender.wait) else { return };
         if let Some(bus) = buses.get_mut(usize::from(sender.bus)) {
-            bus.request(sender.node, Request { frame, at_ns, is_single_shot: false });
+            // A plan has no error reports.
+            if let Ok(request) = Request::new(frame, at_ns) {
+                bus.request(sender.node, request);
+            }
         }
     }
 

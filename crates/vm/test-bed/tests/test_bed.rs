@@ -1,6 +1,6 @@
 //! The bed with a guest that is a few lines of a driver, and its tester against the simulation.
 
-#[path = "../../hardware/tests/simulated/mod.rs"]
+#[path = "../../../can/tests/simulated/mod.rs"]
 mod simulated;
 
 use std::collections::VecDeque;

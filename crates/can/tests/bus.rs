@@ -2,8 +2,7 @@
 
 mod simulated;
 
-use candor_hardware::bus::{Fault, Statistics};
-use candor_hardware::{Bus, NodeId, Notice, Request};
+use candor_can::{Fault, Node, NodeId, Notice, Options, Request, Statistics, TimedFaults};
 use candor_wire::can::bits::length;
 use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};
 use proptest::prelude::*;
@@ -11,6 +10,17 @@ use simulated::{Offered, OnWire, simulated};
 
 /// Before this, nodes join.
 const BEGINS_NS: u64 = 10_000_000;
+
+type Bus = candor_can::Bus<Vec<Node>, TimedFaults>;
+
+/// A bus with so many nodes, which join it.
+fn bus(timing: Timing, nodes: usize, sample_point_permille: u16) -> (Bus, Vec<NodeId>) {
+    let absent = vec![Node::ABSENT; nodes];
+    let mut bus = Bus::new(timing, absent, TimedFaults::NONE, Options::default());
+    let nodes: Vec<_> = (0..nodes as u32).map(NodeId).collect();
+    nodes.iter().for_each(|&node| bus.join(node, false, sample_point_permille, 0));
+    (bus, nodes)
+}
 
 /// A bus with nodes, each with a queue in front of it, and one that only acknowledges.
 struct Bench {
@@ -24,11 +34,7 @@ struct Bench {
 
 impl Bench {
     fn new(timing: Timing, nodes: usize) -> Self {
-        let mut bus = Bus::new(timing);
-        let nodes: Vec<_> = (0..=nodes).map(|_| bus.add().unwrap()).collect();
-        for &node in &nodes {
-            bus.join(node, false, 800, 0);
-        }
+        let (mut bus, nodes) = bus(timing, nodes + 1, 800);
         bus.advance(BEGINS_NS - 1, &mut |_, _, notice| assert_eq!(notice, Notice::TakesPart));
         let queues = nodes.iter().map(|_| Vec::new()).collect();
         Self { bus, nodes, queues, starts: Vec::new(), sent: Vec::new(), notices: Vec::new() }
@@ -37,7 +43,7 @@ impl Bench {
     /// The first frame of a queue is the one that its node wants to send.
     fn ask(&mut self, node: usize, at_ns: u64, offers: &[Offered]) {
         if let Some(&first) = self.queues[node].first() {
-            let request = Request { frame: offers[first].frame, at_ns, is_single_shot: false };
+            let request = Request::new(offers[first].frame, at_ns).unwrap();
             self.bus.request(self.nodes[node], request);
         }
     }
@@ -48,7 +54,7 @@ impl Bench {
             let mut notices = Vec::new();
             self.bus.advance(at, &mut |node, at, notice| notices.push((node, at, notice)));
             for &(id, at, notice) in &notices {
-                let node = usize::from(id.0);
+                let node = id.0 as usize;
                 let first = self.queues[node].first().copied();
                 match (notice, first) {
                     (Notice::Started, Some(first)) => self.starts[first] = at,
@@ -129,7 +135,7 @@ proptest! {
         let mut bench = Bench::new(timing, nodes);
         bench.run(&offers);
         prop_assert_eq!(&bench.sent, &expected);
-        let Statistics { frames, busy_ns, error_frames, .. } = bench.bus.statistics();
+        let Statistics { frames, busy_ns, error_frames, .. } = *bench.bus.statistics();
         prop_assert_eq!((frames, busy_ns, error_frames), (offers.len() as u64, busy, 0));
         // Everybody else has each frame one bit before its sender knows.
         let received = bench.notices.iter().filter(|(_, _, it)| matches!(it, Notice::Received(_))).count();
@@ -144,11 +150,11 @@ proptest! {
     ) {
         let mut bench = Bench::new(timing, nodes);
         for &(frame, bit) in &faults {
-            let has_room = bench.bus.add_fault(Fault { frame, bit });
+            let has_room = bench.bus.faults_mut().add(Fault { frame, bit });
             prop_assert!(has_room);
         }
         bench.run(&offers);
-        let Statistics { frames, error_frames, bus_offs, .. } = bench.bus.statistics();
+        let Statistics { frames, error_frames, bus_offs, .. } = *bench.bus.statistics();
         prop_assert!(error_frames <= faults.len() as u64);
         prop_assert_eq!(frames + error_frames, bench.bus.begun());
         if bus_offs == 0 {
@@ -166,20 +172,17 @@ fn timing() -> Timing {
 
 /// A bus of 1 Mbit/s with so many nodes, after they have joined at 11 us.
 fn joined(nodes: usize) -> (Bus, Vec<NodeId>) {
-    let mut bus = Bus::new(timing());
-    let nodes: Vec<_> = (0..nodes).map(|_| bus.add().unwrap()).collect();
-    nodes.iter().for_each(|&node| bus.join(node, false, 750, 0));
+    let (mut bus, nodes) = bus(timing(), nodes, 750);
     bus.advance(11_000, &mut |_, at, notice| assert_eq!((at, notice), (11_000, Notice::TakesPart)));
     (bus, nodes)
 }
 
 fn request(bus: &mut Bus, node: NodeId, at_us: u64, frame: &str) {
-    let frame = frame.parse().unwrap();
-    bus.request(node, Request { frame, at_ns: at_us * 1_000, is_single_shot: false });
+    bus.request(node, Request::new(frame.parse().unwrap(), at_us * 1_000).unwrap());
 }
 
 /// What happens until `us`, with times in us.
-fn until(bus: &mut Bus, us: u64) -> Vec<(u8, f64, Notice)> {
+fn until(bus: &mut Bus, us: u64) -> Vec<(u32, f64, Notice)> {
     let mut all = Vec::new();
     bus.advance(us * 1_000, &mut |node, at, notice| {
         all.push((node.0, at as f64 / 1_000.0, notice));
@@ -224,8 +227,9 @@ fn a_node_alone_is_never_acknowledged_and_never_goes_bus_off() {
     assert_eq!(flags[1] - flags[0], 6.0 + 8.0 + 3.0 + to_flag);
     assert_eq!(flags[20] - flags[19], 6.0 + 8.0 + 3.0 + 8.0 + to_flag);
     // An error in the acknowledge slot looks like an acknowledgement.
-    let mut disturbed = bus;
-    assert!(disturbed.add_fault(Fault { frame: disturbed.begun(), bit: bits - 9 }));
+    let mut disturbed = bus.clone();
+    let frame = disturbed.begun();
+    assert!(disturbed.faults_mut().add(Fault { frame, bit: bits - 9 }));
     let all = until(&mut disturbed, 101_000);
     assert!(all.iter().any(|it| matches!(it.2, Notice::Sent(_))), "{all:?}");
     // When somebody joins, it gets through.
@@ -247,7 +251,7 @@ fn thirty_two_errors_take_a_node_off_and_1408_bits_bring_it_back() {
 fn come_back_after_errors_in(bit: u32) {
     let (mut bus, nodes) = joined(2);
     for frame in 0..32 {
-        assert!(bus.add_fault(Fault { frame, bit }));
+        assert!(bus.faults_mut().add(Fault { frame, bit }));
     }
     request(&mut bus, nodes[0], 20, "123#11");
     let all = until(&mut bus, 10_000);
@@ -279,7 +283,7 @@ fn an_error_frame_takes_as_long_as_its_flags_overlap() {
         (16, 6),
     ] {
         let (mut bus, nodes) = joined(2);
-        assert!(bus.add_fault(Fault { frame: 0, bit: at }));
+        assert!(bus.faults_mut().add(Fault { frame: 0, bit: at }));
         request(&mut bus, nodes[0], 20, "2AA#");
         let all = until(&mut bus, 1_000);
         let starts: Vec<_> =
@@ -292,7 +296,7 @@ fn an_error_frame_takes_as_long_as_its_flags_overlap() {
 fn a_frame_with_an_error_in_its_last_bit_is_received_twice() {
     let (mut bus, nodes) = joined(2);
     let bits = length(&"123#".parse().unwrap()).unwrap().total() - 3;
-    assert!(bus.add_fault(Fault { frame: 0, bit: bits - 1 }));
+    assert!(bus.faults_mut().add(Fault { frame: 0, bit: bits - 1 }));
     request(&mut bus, nodes[0], 20, "123#");
     let all = until(&mut bus, 1_000);
     assert_eq!(all.iter().filter(|it| matches!(it.2, Notice::Received(_))).count(), 2);
@@ -318,7 +322,7 @@ fn a_frame_breaks_off_when_its_sender_leaves() {
 #[test]
 fn one_that_is_withdrawn_on_the_wire_is_not_repeated() {
     let (mut bus, nodes) = joined(2);
-    assert!(bus.add_fault(Fault { frame: 0, bit: 30 }));
+    assert!(bus.faults_mut().add(Fault { frame: 0, bit: 30 }));
     request(&mut bus, nodes[0], 20, "123#11");
     let _ = until(&mut bus, 30);
     assert!(!bus.withdraw(nodes[0]));

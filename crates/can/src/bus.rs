@@ -6,38 +6,26 @@
 //! bus-off, counted in recessive bits.
 //!
 //! What is simpler than on a wire: all nodes see the same levels, without delay; a node that wants to send while the bus
-//! is idle begins at once, without waiting for a bit boundary; two error-passive nodes that send different frames with
-//! one identifier learn of it at the start of the frame; there are no overload frames.
+//! is idle begins at once, without waiting for a bit boundary; there are no overload frames.
 
-mod arbitration;
-mod ending;
-mod silence;
-
-use candor_random::BitErrors;
 use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
 use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};
 
+use crate::ending::Destroyed;
 use crate::error::{ErrorKind, Segment};
-use crate::node::{Away, Node, Request, Taking};
+use crate::faults::Faults;
+use crate::node::{Away, Node, Request, Role, Taking};
 
-/// How many nodes a bus can have: controllers of the guest and of the tester.
-pub const MOST_NODES: usize = 24;
-/// How many faults a bus can be given at a time.
-pub const MOST_FAULTS: usize = 32;
-
-/// Acknowledge delimiter (1) and end of frame (7): recessive, in bits.
-const FRAME_TAIL_BITS: u32 = 1 + 7;
+/// Acknowledge delimiter (1) and end of frame (7): recessive, in bits. The acknowledge slot before them is dominant.
+pub(crate) const FRAME_TAIL_BITS: u32 = 1 + 7;
 /// An error flag of one node, in bits.
-const FLAG_BITS: u32 = 6;
+pub(crate) const FLAG_BITS: u32 = 6;
 /// Error delimiter (8) and intermission (3) after the flags, in bits: all recessive.
-const ERROR_TAIL_BITS: u32 = 8 + INTERMISSION_BITS;
+pub(crate) const ERROR_TAIL_BITS: u32 = 8 + INTERMISSION_BITS;
 
-/// A node of a bus.
+/// A node of a bus, by its place in the slice of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(pub u8);
-
-/// A set of nodes.
-type Nodes = u32;
+pub struct NodeId(pub u32);
 
 /// What a node learns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,6 +44,8 @@ pub enum Notice {
     SentToOthers(Passage),
     /// A frame of somebody else got through.
     Received(Frame),
+    /// A frame of somebody else got through, which it could not read since it is bus-off.
+    Missed,
     /// An error flag begins.
     Failed {
         /// Whether it is in a frame of its own.
@@ -82,15 +72,6 @@ pub struct Passage {
     pub started_ns: u64,
 }
 
-/// A bit that is inverted on the bus, for all nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// In which frame that begins on the bus, counted from 0.
-    pub frame: u64,
-    /// At which of its bits, from 0, stuff bits counted. A frame that ends before has none.
-    pub bit: u32,
-}
-
 /// What happened on a bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -100,6 +81,10 @@ pub struct Statistics {
     pub error_frames: u64,
     /// How often a node went bus-off.
     pub bus_offs: u64,
+    /// How often nodes began a frame with the same identifier at once, which CAN forbids.
+    pub id_collisions: u64,
+    /// The identifier word of the first of these frames.
+    pub collision_id: Option<u32>,
     /// How long it was occupied, intermissions and error frames included, in ns.
     pub busy_ns: u64,
     /// When its first frame began, in ns.
@@ -109,82 +94,98 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    const NONE: Self =
-        Self { frames: 0, error_frames: 0, bus_offs: 0, busy_ns: 0, first_ns: 0, last_ns: 0 };
+    const NONE: Self = Self {
+        frames: 0,
+        error_frames: 0,
+        bus_offs: 0,
+        id_collisions: 0,
+        collision_id: None,
+        busy_ns: 0,
+        first_ns: 0,
+        last_ns: 0,
+    };
+}
+
+/// How much of a bus there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Each frame is acknowledged by somebody who is no node of it.
+    pub is_acknowledged: bool,
+    /// Receivers have a frame at the end of its last bit, together with its sender, and not one bit before.
+    pub receives_at_end: bool,
+    /// Nodes that lose arbitration learn nothing of it: neither that their frame began nor that it lost.
+    pub is_arbitration_silent: bool,
+}
+
+/// What comes next on a bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nobody sends: the most urgent frame begins, or a node takes part again.
+    Begins,
+    /// The frame on the wire goes on or ends.
+    GoesOn,
 }
 
 /// What is on the wire.
 #[derive(Clone, Copy, Debug)]
-struct OnWire {
-    frame: Frame,
-    length: Length,
-    start_ns: u64,
-    /// Those that send these bits.
-    senders: Nodes,
-    /// Those that have lost arbitration and do not know yet.
-    losers: Nodes,
-    is_received: bool,
-    destroyed: Option<Destroyed>,
-    is_flagged: bool,
+pub(crate) struct OnWire {
+    pub(crate) frame: Frame,
+    pub(crate) length: Length,
+    pub(crate) start_ns: u64,
+    /// When receivers have it, if nothing destroys it before; `u64::MAX` if they have it, or get it when it ends.
+    pub(crate) received_at_ns: u64,
+    /// When its sender knows that it got through, or when the first error flag begins.
+    pub(crate) ends_at_ns: u64,
+    /// When the next of those learns its fate that gave way to it; `u64::MAX` if there is none.
+    pub(crate) gives_way_at_ns: u64,
+    pub(crate) is_received: bool,
+    pub(crate) destroyed: Option<Destroyed>,
 }
 
 impl OnWire {
     /// Its way, for one that wanted to send it since then.
-    fn passage(&self, requested_ns: Option<u64>) -> Passage {
+    pub(crate) fn passage(&self, requested_ns: Option<u64>) -> Passage {
         let (frame, started_ns) = (self.frame, self.start_ns);
         Passage { frame, requested_ns: requested_ns.unwrap_or(started_ns), started_ns }
     }
 }
 
-/// How a frame ends early.
+/// A CAN bus: `N` has its nodes, `F` says which bits are inverted.
 #[derive(Clone, Copy, Debug)]
-struct Destroyed {
-    kind: ErrorKind,
-    /// What those notice that do not send.
-    others: ErrorKind,
-    segment: Segment,
-    /// When the first error flag begins.
-    flag_ns: u64,
-    /// When the intermission after it is over.
-    over_ns: u64,
-    /// Nobody acknowledged it.
-    is_unacknowledged: bool,
-}
-
-/// A CAN bus with its nodes.
-#[derive(Clone, Copy, Debug)]
-pub struct Bus {
-    timing: Timing,
-    nodes: [Node; MOST_NODES],
-    count: u8,
-    on_wire: Option<OnWire>,
+pub struct Bus<N, F> {
+    pub(crate) timing: Timing,
+    pub(crate) options: Options,
+    pub(crate) nodes: N,
+    pub(crate) faults: F,
+    pub(crate) on_wire: Option<OnWire>,
     now_ns: u64,
-    idle_at_ns: u64,
-    recessive_since_ns: u64,
-    begun: u64,
-    faults: [Option<Fault>; MOST_FAULTS],
-    bit_errors: Option<BitErrors>,
-    statistics: Statistics,
+    /// When the intermission after the last frame or error frame is over.
+    pub(crate) idle_at_ns: u64,
+    /// Since when the wire is recessive; means nothing while a frame is on it.
+    pub(crate) recessive_since_ns: u64,
+    /// The earliest of the nodes' `ready_at_ns`; means nothing while a frame is on the wire.
+    pub(crate) ready_at_ns: u64,
+    /// When the first of the nodes that are away takes part if the present silence lasts; `u64::MAX` if none does.
+    pub(crate) back_at_ns: u64,
+    pub(crate) begun: u64,
+    pub(crate) statistics: Statistics,
 }
 
-/// Gets what nodes learn: which node, when in ns, what.
-pub type Sink<'a> = &'a mut dyn FnMut(NodeId, u64, Notice);
-
-impl Bus {
-    /// A bus of these bit rates, without nodes. It is idle since time 0.
-    #[must_use]
-    pub const fn new(timing: Timing) -> Self {
+impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
+    /// A bus of these bit rates. It is idle since time 0.
+    pub fn new(timing: Timing, nodes: N, faults: F, options: Options) -> Self {
         Self {
             timing,
-            nodes: [Node::NEW; MOST_NODES],
-            count: 0,
+            options,
+            nodes,
+            faults,
             on_wire: None,
             now_ns: 0,
             idle_at_ns: 0,
             recessive_since_ns: 0,
+            ready_at_ns: u64::MAX,
+            back_at_ns: u64::MAX,
             begun: 0,
-            faults: [None; MOST_FAULTS],
-            bit_errors: None,
             statistics: Statistics::NONE,
         }
     }
@@ -195,40 +196,37 @@ impl Bus {
         self.timing
     }
 
-    /// Adds a node, which takes no part yet; `None` if there are [`MOST_NODES`].
-    pub fn add(&mut self) -> Option<NodeId> {
-        let id = NodeId(self.count);
-        *self.nodes.get_mut(usize::from(id.0))? = Node::NEW;
-        self.count += 1;
-        Some(id)
+    /// Its nodes, to add some: new ones come behind the others.
+    pub const fn nodes_mut(&mut self) -> &mut N {
+        &mut self.nodes
     }
 
-    /// A bit of a frame to come is inverted. Whether there is room for so many faults.
-    pub fn add_fault(&mut self, fault: Fault) -> bool {
-        let free = self.faults.iter_mut().find(|it| it.is_none());
-        free.map(|free| *free = Some(fault)).is_some()
+    /// What inverts its bits.
+    pub const fn faults_mut(&mut self) -> &mut F {
+        &mut self.faults
     }
 
-    /// Bits are destroyed by this law from now on, beside single faults.
-    pub const fn set_bit_errors(&mut self, bit_errors: BitErrors) {
-        self.bit_errors = Some(bit_errors);
-    }
-
-    /// Counts from here on, and numbers frames for bit errors from 0.
+    /// Counts from here on, and numbers frames for faults from 0.
     pub const fn count_anew(&mut self) {
         (self.statistics, self.begun) = (Statistics::NONE, 0);
     }
 
     /// What happened so far; of what is on the wire, nothing.
     #[must_use]
-    pub const fn statistics(&self) -> Statistics {
-        self.statistics
+    pub const fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
 
     /// How many frames have begun.
     #[must_use]
     pub const fn begun(&self) -> u64 {
         self.begun
+    }
+
+    /// When the intermission after the last frame or error frame is over, in ns.
+    #[must_use]
+    pub const fn idle_at_ns(&self) -> u64 {
+        self.idle_at_ns
     }
 
     /// The error state of a node.
@@ -265,71 +263,75 @@ impl Bus {
     }
 
     /// Whether a node sends the bits that are on the wire.
+    #[inline]
     #[must_use]
     pub fn is_sending(&self, node: NodeId) -> bool {
-        self.on_wire.is_some_and(|it| it.senders & set(node) != 0 && !it.is_flagged)
+        self.on_wire.is_some() && self.node(node).is_some_and(|it| it.role == Role::Sends)
     }
 
     /// Whether a node reads a frame that somebody else sends.
     #[must_use]
     pub fn is_receiving(&self, node: NodeId) -> bool {
-        let is_foreign = self.on_wire.is_some_and(|it| it.senders & set(node) == 0);
-        is_foreign && self.node(node).is_some_and(Node::reads)
+        let reads = |it: &Node| it.role != Role::Sends && it.reads();
+        self.on_wire.is_some() && self.node(node).is_some_and(reads)
     }
 
-    /// A node wants to take part: it does after 11 recessive bits, a bus-off one after 128 times as many. One that
-    /// listens reads only. Where in a bit it samples is in thousandths.
+    /// A node wants to take part: it does after 11 recessive bits, a bus-off one after 128 times as many, counted from
+    /// `from_ns` on. One that listens reads only. Where in a bit it samples is in thousandths.
     pub fn join(
         &mut self,
         node: NodeId,
         is_listening: bool,
         sample_point_permille: u16,
-        now_ns: u64,
+        from_ns: u64,
     ) {
         let Some(it) = self.node_mut(node) else { return };
         it.taking = if is_listening { Taking::Listening } else { Taking::Part };
         it.sample_point_permille = sample_point_permille;
         let new = Away { watches_from_ns: None, missing: 1, is_bus_off: false };
-        it.away = Some(Away { watches_from_ns: Some(now_ns), ..it.away.unwrap_or(new) });
+        it.away = Some(Away { watches_from_ns: Some(from_ns), ..it.away.unwrap_or(new) });
+        it.update_ready();
+        self.update_back();
     }
 
     /// A node takes no part any more, and gives up what it wants to send. A frame that only it sends breaks off; the
     /// others see six equal bits.
     pub fn leave(&mut self, node: NodeId, now_ns: u64) {
+        let is_sending = self.is_sending(node);
         let Some(it) = self.node_mut(node) else { return };
         it.taking = Taking::None;
         it.request = None;
+        it.suspended_until_ns = 0;
+        it.role = Role::Reads;
         it.away = it
             .away
             .filter(|away| away.is_bus_off)
             .map(|away| Away { watches_from_ns: None, ..away });
-        let (timing, bits) = (self.timing, |bits| self.bits(bits));
-        let (flag, tail) = (bits(FLAG_BITS), bits(FLAG_BITS + ERROR_TAIL_BITS));
-        let Some(on_wire) = &mut self.on_wire else { return };
-        on_wire.losers &= !set(node);
-        if on_wire.senders & set(node) == 0 {
-            return;
+        it.update_ready();
+        self.update_back();
+        if self.on_wire.is_none() {
+            return self.update_ready();
         }
-        on_wire.senders &= !set(node);
-        let recessive_from = on_wire.start_ns
-            + after(timing, on_wire.length, wire_bits(on_wire.length) - FRAME_TAIL_BITS);
-        if on_wire.senders == 0 && on_wire.destroyed.is_none() && now_ns < recessive_from {
-            on_wire.destroyed = Some(Destroyed {
-                kind: ErrorKind::Stuff,
-                others: ErrorKind::Stuff,
-                segment: Segment::DataField,
-                flag_ns: now_ns + flag,
-                over_ns: now_ns + flag + tail,
-                is_unacknowledged: false,
-            });
+        self.update_gives_way();
+        let is_carried = self.nodes.as_ref().iter().any(|it| it.role == Role::Sends);
+        if is_sending && !is_carried {
+            self.break_off(now_ns);
         }
     }
 
     /// A node wants to send a frame. One that it wanted to send before is forgotten. Nothing happens before
     /// [`Bus::advance`].
+    #[inline]
     pub fn request(&mut self, node: NodeId, request: Request) {
-        if let Some(it) = self.node_mut(node) {
-            it.request = Some(request);
+        let Some(it) = self.node_mut(node) else { return };
+        let before = it.ready_at_ns;
+        it.request = Some(request);
+        it.update_ready();
+        let ready_at_ns = it.ready_at_ns;
+        if ready_at_ns <= before {
+            self.ready_at_ns = self.ready_at_ns.min(ready_at_ns);
+        } else {
+            self.update_ready();
         }
     }
 
@@ -342,94 +344,91 @@ impl Bus {
             Some(request) if is_sending => request.is_single_shot = true,
             request => *request = None,
         }
+        it.update_ready();
+        self.update_ready();
         !is_sending
+    }
+
+    /// What comes next, and when in ns; `None` if nothing does before somebody wants to send.
+    #[inline]
+    #[must_use]
+    pub fn next(&self) -> Option<(u64, Stage)> {
+        let (at, stage) = match &self.on_wire {
+            Some(OnWire { received_at_ns, ends_at_ns, gives_way_at_ns, .. }) => {
+                (*received_at_ns.min(ends_at_ns).min(gives_way_at_ns), Stage::GoesOn)
+            }
+            None => (self.ready_at_ns.max(self.idle_at_ns).min(self.back_at_ns), Stage::Begins),
+        };
+        (at != u64::MAX).then(|| (at.max(self.now_ns), stage))
     }
 
     /// When something happens next, in ns; `None` if nothing does before somebody wants to send.
     #[must_use]
     pub fn deadline(&self) -> Option<u64> {
-        let next =
-            match &self.on_wire {
-                Some(on_wire) => {
-                    let lost = self.next_loser(on_wire).map(|(_, at, _)| at);
-                    Some(lost.map_or(self.next_stage(on_wire), |lost| {
-                        lost.min(self.next_stage(on_wire))
-                    }))
-                }
-                None => {
-                    let ready = self.all().filter_map(|(_, it)| it.ready_at_ns());
-                    let begin = ready.min().map(|at| at.max(self.idle_at_ns));
-                    let back = self.all().filter_map(|(_, it)| self.back_at(it)).min();
-                    begin.into_iter().chain(back).min()
-                }
-            };
-        next.map(|at| at.max(self.now_ns))
+        self.next().map(|(at, _)| at)
     }
 
-    /// Brings the bus to `now_ns`: everything that happens until then, and at that instant.
-    pub fn advance(&mut self, now_ns: u64, sink: Sink<'_>) {
-        while let Some(at) = self.deadline().filter(|&at| at <= now_ns) {
-            self.now_ns = at;
-            match self.on_wire {
-                None => self.begin(at, sink),
-                Some(on_wire) => self.go_on(on_wire, at, sink),
-            }
+    /// What is next happens, at this time. `sink` gets what nodes learn: which node, when in ns, what.
+    #[inline]
+    pub fn step(&mut self, (at, stage): (u64, Stage), sink: &mut impl FnMut(NodeId, u64, Notice)) {
+        self.now_ns = at;
+        match stage {
+            Stage::Begins => self.begin(at, sink),
+            Stage::GoesOn => self.go_on(at, sink),
+        }
+    }
+
+    /// Brings the bus to `now_ns`: everything that happens until then, and at that instant. `sink` gets what nodes
+    /// learn: which node, when in ns, what.
+    pub fn advance(&mut self, now_ns: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
+        while let Some(next) = self.next().filter(|&(at, _)| at <= now_ns) {
+            self.step(next, sink);
         }
         self.now_ns = self.now_ns.max(now_ns);
     }
 
-    fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(usize::from(id.0))
+    #[inline]
+    pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.as_ref().get(id.0 as usize)
     }
 
-    fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
-        self.nodes.get_mut(usize::from(id.0))
+    #[inline]
+    pub(crate) fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.nodes.as_mut().get_mut(id.0 as usize)
     }
 
-    fn all(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        (0..self.count).map(NodeId).zip(&self.nodes)
-    }
-
-    fn bits(&self, bits: u32) -> u64 {
+    #[inline]
+    pub(crate) fn bits(&self, bits: u32) -> u64 {
         self.timing.nominal.duration_ns(bits)
     }
 
+    /// Requests or suspensions have changed.
+    #[inline]
+    pub(crate) fn update_ready(&mut self) {
+        let ready = self.nodes.as_ref().iter().map(|it| it.ready_at_ns);
+        self.ready_at_ns = ready.min().unwrap_or(u64::MAX);
+    }
+
     /// The bus is silent: nodes come back, or frames begin.
-    fn begin(&mut self, at: u64, sink: Sink<'_>) {
-        let mut is_back = false;
-        for index in 0..self.count {
-            let id = NodeId(index);
-            let due = self.node(id).and_then(|it| self.back_at(it)).is_some_and(|due| due <= at);
-            if due && let Some(it) = self.node_mut(id) {
-                it.come_back();
-                sink(id, at, Notice::TakesPart);
-                is_back = true;
-            }
-        }
-        if !is_back {
+    #[inline]
+    fn begin(&mut self, at: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
+        if self.back_at_ns <= at {
+            self.bring_back(at, sink);
+        } else {
             self.arbitrate(at, sink);
         }
     }
 }
 
-/// The set that has this node only.
-const fn set(id: NodeId) -> Nodes {
-    1 << id.0
-}
-
-/// The nodes of a set, in their order.
-fn members(nodes: Nodes) -> impl Iterator<Item = NodeId> {
-    (0..MOST_NODES as u8).map(NodeId).filter(move |&id| nodes & set(id) != 0)
-}
-
 /// The bits of a frame from its start to its end, without intermission.
-const fn wire_bits(length: Length) -> u32 {
+#[inline]
+pub(crate) const fn wire_bits(length: Length) -> u32 {
     length.total() - INTERMISSION_BITS
 }
 
 /// How long so many first bits of a frame take, in ns. An error in the data phase of CAN FD switches the rate back at the
 /// sample point of the wrong bit, as the CRC delimiter does.
-fn after(timing: Timing, length: Length, bits: u32) -> u64 {
+pub(crate) fn after(timing: Timing, length: Length, bits: u32) -> u64 {
     // The CRC delimiter is the last data bit, if there are data bits.
     let head = length.nominal.saturating_sub(TAIL_BITS - 1);
     let data = bits.saturating_sub(head).min(length.data);
