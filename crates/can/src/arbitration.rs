@@ -10,10 +10,10 @@
 use candor_wire::can::bits::{Length, stream};
 use candor_wire::can::{ErrorState, Frame};
 
-use crate::bus::{Bus, NodeId, Notice, OnWire, after, wire_bits};
+use crate::bus::{Bus, Notice, OnWire, after, wire_bits};
 use crate::error::{self, ErrorKind, Segment};
 use crate::faults::Faults;
-use crate::node::{Node, Role};
+use crate::node::{Node, NodeId, Role};
 
 impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     /// The most urgent frame goes on the wire.

@@ -11,10 +11,9 @@
 use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
 use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};
 
-use crate::ending::Destroyed;
 use crate::error::{ErrorKind, Segment};
 use crate::faults::Faults;
-use crate::node::{Away, Node, Request, Role, Taking};
+use crate::node::{Away, Node, NodeId, Request, Role, Taking};
 
 /// Acknowledge delimiter (1) and end of frame (7): recessive, in bits. The acknowledge slot before them is dominant.
 pub(crate) const FRAME_TAIL_BITS: u32 = 1 + 7;
@@ -22,10 +21,6 @@ pub(crate) const FRAME_TAIL_BITS: u32 = 1 + 7;
 pub(crate) const FLAG_BITS: u32 = 6;
 /// Error delimiter (8) and intermission (3) after the flags, in bits: all recessive.
 pub(crate) const ERROR_TAIL_BITS: u32 = 8 + INTERMISSION_BITS;
-
-/// A node of a bus, by its place in the slice of nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(pub u32);
 
 /// What a node learns.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -147,6 +142,35 @@ impl OnWire {
     pub(crate) fn passage(&self, requested_ns: Option<u64>) -> Passage {
         let (frame, started_ns) = (self.frame, self.start_ns);
         Passage { frame, requested_ns: requested_ns.unwrap_or(started_ns), started_ns }
+    }
+}
+
+/// How a frame ends early.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Destroyed {
+    pub(crate) kind: ErrorKind,
+    /// What those notice that do not send.
+    pub(crate) others: ErrorKind,
+    pub(crate) segment: Segment,
+    /// When the first error flag begins.
+    pub(crate) flag_ns: u64,
+    /// When the last one is over.
+    pub(crate) recessive_ns: u64,
+    /// When the intermission after it is over.
+    pub(crate) over_ns: u64,
+    /// Nobody acknowledged it.
+    pub(crate) is_unacknowledged: bool,
+    /// Its last bit is the wrong one: receivers have it by then.
+    pub(crate) is_last_bit: bool,
+}
+
+impl OnWire {
+    pub(crate) fn destroy(&mut self, destroyed: Destroyed) {
+        self.ends_at_ns = destroyed.flag_ns;
+        if !destroyed.is_last_bit {
+            self.received_at_ns = u64::MAX;
+        }
+        self.destroyed = Some(destroyed);
     }
 }
 

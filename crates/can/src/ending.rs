@@ -4,43 +4,14 @@ use candor_wire::can::ErrorState;
 use candor_wire::can::bits::{INTERMISSION_BITS, TAIL_BITS};
 
 use crate::bus::{
-    Bus, ERROR_TAIL_BITS, FLAG_BITS, FRAME_TAIL_BITS, NodeId, Notice, OnWire, after, wire_bits,
+    Bus, Destroyed, ERROR_TAIL_BITS, FLAG_BITS, FRAME_TAIL_BITS, Notice, OnWire, after, wire_bits,
 };
 use crate::error::{self, ErrorKind, Segment};
 use crate::faults::Faults;
-use crate::node::{Node, Role};
+use crate::node::{Node, NodeId, Role};
 
 /// A node that was error-passive when it sent waits this long after the intermission, in bits.
 const SUSPEND_BITS: u32 = 8;
-
-/// How a frame ends early.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Destroyed {
-    kind: ErrorKind,
-    /// What those notice that do not send.
-    others: ErrorKind,
-    segment: Segment,
-    /// When the first error flag begins.
-    flag_ns: u64,
-    /// When the last one is over.
-    recessive_ns: u64,
-    /// When the intermission after it is over.
-    over_ns: u64,
-    /// Nobody acknowledged it.
-    is_unacknowledged: bool,
-    /// Its last bit is the wrong one: receivers have it by then.
-    is_last_bit: bool,
-}
-
-impl OnWire {
-    pub(crate) fn destroy(&mut self, destroyed: Destroyed) {
-        self.ends_at_ns = destroyed.flag_ns;
-        if !destroyed.is_last_bit {
-            self.received_at_ns = u64::MAX;
-        }
-        self.destroyed = Some(destroyed);
-    }
-}
 
 impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     /// How a frame ends early, if it does: at a wrong bit (inverted, or where senders differ), or because nobody

@@ -2,7 +2,7 @@
 
 use candor_random::BitErrors;
 
-use crate::NodeId;
+use crate::node::NodeId;
 
 /// How many faults [`TimedFaults`] hold at a time.
 pub const MOST_FAULTS: usize = 32;

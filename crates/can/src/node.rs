@@ -9,6 +9,10 @@ use crate::error::Segment;
 /// Sequences of recessive bits after which a bus-off node takes part again (ISO 11898-1, fault confinement).
 pub(crate) const RECOVERY_SEQUENCES: u32 = 128;
 
+/// A node of a bus, by its place in the slice of nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub u32);
+
 /// A frame that a node wants to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {

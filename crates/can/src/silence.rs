@@ -4,9 +4,9 @@
 //! An idle bus gives a sequence every 11 bits. On a busy one the end of a frame and its intermission are 11 recessive
 //! bits, and the next frame breaks the silence: one sequence per frame.
 
-use crate::bus::{Bus, NodeId, Notice};
+use crate::bus::{Bus, Notice};
 use crate::faults::Faults;
-use crate::node::Node;
+use crate::node::{Node, NodeId};
 
 /// The recessive bits that a node counts while it takes no part.
 const SEQUENCE_BITS: u32 = 11;
