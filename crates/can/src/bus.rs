@@ -280,6 +280,15 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         }
     }
 
+    /// A node goes bus-off, as after its 32nd error in a row: for tests of what is around it.
+    pub fn take_off(&mut self, node: NodeId) {
+        if let Some(it) = self.node_mut(node) {
+            it.go_off();
+            self.statistics.bus_offs += 1;
+            self.update_ready();
+        }
+    }
+
     /// Whether a node has a frame that is not sent yet.
     #[must_use]
     pub fn has_request(&self, node: NodeId) -> bool {

@@ -36,11 +36,12 @@ pub struct Fault {
 pub struct TimedFaults {
     by_law: Option<BitErrors>,
     told: [Option<Fault>; MOST_FAULTS],
+    has_told: bool,
 }
 
 impl TimedFaults {
     /// No bit is inverted.
-    pub const NONE: Self = Self { by_law: None, told: [None; MOST_FAULTS] };
+    pub const NONE: Self = Self { by_law: None, told: [None; MOST_FAULTS], has_told: false };
 
     /// Bits are destroyed by this law from now on.
     pub const fn set_bit_errors(&mut self, bit_errors: BitErrors) {
@@ -50,19 +51,30 @@ impl TimedFaults {
     /// A bit of a frame to come is inverted. Whether there is room for so many faults.
     pub fn add(&mut self, fault: Fault) -> bool {
         let free = self.told.iter_mut().find(|it| it.is_none());
+        self.has_told = true;
         free.map(|free| *free = Some(fault)).is_some()
+    }
+
+    fn draw_told(&mut self, number: u64, bits: u32) -> Option<u32> {
+        let mut first = None;
+        for slot in &mut self.told {
+            let due = slot.take_if(|it| it.frame <= number).filter(|it| it.frame == number);
+            let bit = due.map(|it| it.bit).filter(|&bit| bit < bits);
+            first = first.into_iter().chain(bit).min();
+        }
+        self.has_told = self.told.iter().any(Option::is_some);
+        first
     }
 }
 
 impl Faults for TimedFaults {
+    #[inline]
     fn draw(&mut self, number: u64, _: NodeId, bits: u32) -> Option<u32> {
-        let mut fault = self.by_law.as_mut().and_then(|it| it.draw(bits));
-        for slot in &mut self.told {
-            let due = slot.take_if(|it| it.frame <= number).filter(|it| it.frame == number);
-            if let Some(Fault { bit, .. }) = due.filter(|it| it.bit < bits) {
-                fault = Some(fault.map_or(bit, |first| first.min(bit)));
-            }
+        let fault = self.by_law.as_mut().and_then(|it| it.draw(bits));
+        if self.has_told {
+            self.draw_told(number, bits).into_iter().chain(fault).min()
+        } else {
+            fault
         }
-        fault
     }
 }

@@ -171,10 +171,14 @@ impl Node {
         if !self.errors.transmit_error() {
             return false;
         }
+        self.go_off();
+        true
+    }
+
+    pub(crate) fn go_off(&mut self) {
         self.away =
             Some(Away { watches_from_ns: None, missing: RECOVERY_SEQUENCES, is_bus_off: true });
         self.request = None;
         self.update_ready();
-        true
     }
 }

@@ -358,11 +358,15 @@ proptest! {
             let mut log = Log::default();
             assert!(world.run(&mut log));
             let gateway = world.gateway(host);
-            (log, gateway.handled, gateway.refused)
+            (log, gateway.handled, gateway.refused, world.bus_statistics(a).error_frames)
         };
-        let (log, handled, refused) = simulate();
+        let (log, handled, refused, error_frames) = simulate();
         let mut identities: Vec<_> = log.ends.iter().map(|end| end.0).collect();
         identities.sort_unstable();
+        // A frame with an error in its last bit comes twice.
+        let ends = identities.len() as u64;
+        identities.dedup();
+        prop_assert!(ends <= 400 + error_frames, "{} ends, {} error frames", ends, error_frames);
         prop_assert_eq!(identities, (0..400).collect::<Vec<_>>());
         let causes = log.causes();
         prop_assert!(!causes.contains_key("unfinished"), "{:?}", causes);

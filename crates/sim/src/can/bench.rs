@@ -1,6 +1,7 @@
 //! A bus for tests: frames are offered to it at certain times, and outcomes are kept.
 
 use candor_causes::Cause;
+use candor_random::BitErrors;
 use candor_time::Nanos;
 use candor_wire::can::bits::{Length, length};
 use candor_wire::can::{Frame, Timing};
@@ -29,6 +30,12 @@ impl Bench {
         let config = BusConfig { name, timing, is_fd: false, bit_error_rate: 0.0, restart };
         let bus = can.add_bus(&core, config);
         Self { core, can, bus, offers: Vec::new(), outcomes: Vec::new() }
+    }
+
+    /// The next bit that is destroyed has so many good ones before it, those between frames not counted.
+    pub(super) fn destroy_bit(&mut self, good_bits: u64) {
+        let errors = BitErrors::of_bus(1, 0, 0.0).with_next(good_bits);
+        self.can.buses[0].wire.faults_mut().timed.set_bit_errors(errors);
     }
 
     /// A node of that kind.

@@ -1,5 +1,4 @@
-//! CAN buses exact to the bit (ISO 11898-1): arbitration, transmission, bit errors, collisions of equal
-//! identifiers, fault confinement and recovery.
+//! CAN buses in virtual time: those of [`candor_can`], with the transmit queues of controllers in front of their nodes.
 //!
 //! [`Can`] owns buses and their controllers. Frames are offered to the transmit queues of controllers;
 //! [`Outcome`]s say what became of them. Frames end at the last bit of their end of frame, and the next
@@ -37,8 +36,6 @@
 #[cfg(test)]
 mod bench;
 mod bus;
-mod collision;
-mod confinement;
 mod controller;
 mod queue;
 #[cfg(test)]
@@ -65,26 +62,19 @@ pub(crate) use queue::Queue;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BusId(pub u32);
 
-/// What buses and controllers plan. Numbers are those of buses and controllers.
+/// What buses plan. Numbers are theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The bus is idle and somebody may want it.
+    /// The bus is idle, and somebody may want it or come back from bus-off.
     Arbitrate(u32),
-    /// The frame or the error frame on the bus is over.
+    /// The frame on the bus is over, or an error flag begins.
     End(u32),
-    /// The driver of a controller has loaded the next frame.
-    Reloaded(u32),
-    /// The driver of a bus-off controller wants it back.
-    Restart(u32),
-    /// A controller comes back from bus-off, unless the silence was broken meanwhile.
-    Recover(u32, u32),
 }
 
 impl Ranked for Event {
     #[inline]
     fn rank(self) -> Rank {
         match self {
-            Self::Reloaded(_) | Self::Restart(_) | Self::Recover(..) => Rank::HAPPENS,
             Self::End(bus) => Rank::new(Phase::Arrives, bus),
             Self::Arbitrate(bus) => Rank::new(Phase::Chooses, bus),
         }
@@ -146,8 +136,8 @@ pub struct Can {
     buses: Vec<Bus>,
     controllers: Vec<Controller>,
     frames: Slab<Carried>,
-    /// Lent to the end of each frame, so that none allocates.
-    ended: Vec<u32>,
+    /// Lent to each stage of a bus, so that none allocates.
+    changed: Vec<u32>,
 }
 
 impl Can {
@@ -165,8 +155,8 @@ impl Can {
     /// Adds a controller to a bus.
     pub fn add_controller(&mut self, bus: BusId, config: ControllerConfig) -> ControllerId {
         let id = self.controllers.len() as u32;
-        self.controllers.push(Controller::new(bus.0, config));
-        self.buses[bus.0 as usize].controllers.push(id);
+        let node = self.buses[bus.0 as usize].add(id, config.fault_rate);
+        self.controllers.push(Controller::new(bus.0, node, config));
         ControllerId(id)
     }
 
@@ -200,7 +190,8 @@ impl Can {
     #[inline]
     #[must_use]
     pub fn transmission(&self, controller: ControllerId, length: Length) -> Nanos {
-        self.buses[self.controller(controller).bus as usize].transmission(length)
+        let timing = self.timing(controller);
+        Nanos::from_nanos(timing.duration_ns(length.without_intermission()))
     }
 
     /// Whether the bus of a controller carries such a frame.
@@ -245,7 +236,8 @@ impl Can {
     /// The error state of a controller.
     #[must_use]
     pub fn state(&self, controller: ControllerId) -> ErrorState {
-        self.controller(controller).state()
+        let controller = self.controller(controller);
+        self.buses[controller.bus as usize].wire.state(controller.node)
     }
 
     /// How often a controller went bus-off.
@@ -256,9 +248,10 @@ impl Can {
 
     /// The transmit error counter and the receive error counter of a controller.
     #[must_use]
-    pub fn error_counters(&self, controller: ControllerId) -> ErrorCounters {
+    pub fn error_counters(&self, controller: ControllerId, now: Time) -> ErrorCounters {
         let controller = self.controller(controller);
-        controller.errors
+        let bus = &self.buses[controller.bus as usize];
+        bus.wire.error_counters(controller.node, now.as_nanos())
     }
 
     /// Whether some controller is bus-off and will come back.
@@ -306,9 +299,6 @@ impl Medium for Can {
         match event {
             Event::Arbitrate(bus) => self.arbitrate(core, bus, outcomes),
             Event::End(bus) => self.end(core, bus, outcomes),
-            Event::Reloaded(controller) => self.reloaded(core, controller),
-            Event::Restart(controller) => self.plan_recovery(core, controller),
-            Event::Recover(controller, generation) => self.recover(core, controller, generation),
         }
     }
 }
@@ -317,14 +307,20 @@ impl Medium for Can {
 impl Can {
     /// Sets the transmit error counter of a controller.
     pub(crate) fn set_transmit_errors(&mut self, controller: ControllerId, count: u32) {
-        self.controllers[controller.0 as usize].errors.transmit = count;
+        let Controller { bus, node, .. } = *self.controller(controller);
+        let counters = ErrorCounters { transmit: count, receive: 0 };
+        self.buses[bus as usize].wire.set_error_counters(node, counters);
     }
 
     /// A controller goes bus-off now.
     pub(crate) fn take_off<E: Includes<Event>>(&mut self, core: &mut Core<E>, at: ControllerId) {
-        self.set_transmit_errors(at, 248);
-        let now = core.now();
-        self.fail(core, at.0, now, &mut Vec::new());
+        let Controller { bus, node, .. } = *self.controller(at);
+        let bus_ref = &mut self.buses[bus as usize];
+        bus_ref.wire.take_off(node);
+        bus_ref.off += 1;
+        self.controllers[at.0 as usize].went_off();
+        self.changed.push(at.0);
+        self.call_changed(core, bus);
         assert_eq!(self.state(at), ErrorState::BusOff);
     }
 }

@@ -85,14 +85,14 @@ impl<T: Copy> Queue<T> {
         Some(self.release(&taken))
     }
 
-    /// The arbitration key of the first frame.
+    /// The first frame.
     #[inline]
-    pub(crate) fn head(&self) -> Option<u32> {
+    pub(crate) fn first(&self) -> Option<T> {
         match self {
             Self::Fifo { waiting, again } => {
-                again.as_ref().or_else(|| waiting.peek()).map(|&(key, _)| key)
+                again.as_ref().or_else(|| waiting.peek()).map(|&(_, item)| item)
             }
-            Self::Priority { waiting, .. } => waiting.peek().map(|(key, _)| key),
+            Self::Priority { waiting, .. } => waiting.peek().map(|(_, &item)| item),
         }
     }
 

@@ -3,10 +3,10 @@
 use candor_causes::Cause;
 use candor_queue::Discipline;
 use candor_time::Nanos;
-use candor_wire::can::ErrorState;
+use candor_wire::can::{ErrorCounters, ErrorState};
 
-use super::ControllerConfig;
 use super::bench::Bench;
+use super::{BusStatistics, ControllerConfig};
 use crate::medium::{ControllerId, FrameId, Outcome};
 
 fn started(at: ControllerId, frame: u32) -> Outcome {
@@ -81,8 +81,7 @@ fn the_lowest_identifier_wins_and_all_others_receive_it() {
 fn a_destroyed_frame_is_sent_again() {
     let mut bench = Bench::new(None);
     let node = bench.add(silent());
-    let bus = &mut bench.can.buses[0];
-    bus.bit_errors = bus.bit_errors.with_next(20);
+    bench.destroy_bit(20);
     bench.offer(node, 7, "123#").unwrap();
     bench.run();
     let [(0, first), (failed_us, second), (again_us, third), (end_us, fourth)] =
@@ -94,9 +93,9 @@ fn a_destroyed_frame_is_sent_again() {
     assert_eq!([third, fourth], [started(node, 7), sent(node, 7)]);
     // The wrong bit is the 21st. Behind it come 6 to 12 bits of flags, 8 of delimiter and 3 of
     // intermission.
-    assert!((21 + 6 + 11..=21 + 12 + 11).contains(&failed_us), "{failed_us}");
-    assert_eq!((again_us, end_us), (failed_us, failed_us + 45));
-    assert_eq!(bench.can.error_counters(node).transmit, 8 - 1);
+    assert_eq!((failed_us, end_us), (21, again_us + 45));
+    assert!((21 + 6 + 11..=21 + 12 + 11).contains(&again_us), "{again_us}");
+    assert_eq!(bench.can.error_counters(node, bench.core.now()).transmit, 8 - 1);
     assert_eq!((bench.statistics().frames, bench.statistics().error_frames), (1, 1));
 }
 
@@ -130,7 +129,7 @@ fn a_passive_node_whose_bit_is_overridden_fails_at_once_and_goes_on_later() {
     let expected =
         [started(a, 0), started(b, 1), failed(a, 0), sent(b, 1), started(a, 0), sent(a, 0)];
     assert_eq!(outcomes, expected);
-    assert_eq!(bench.can.error_counters(a).transmit, 128 + 8 - 1);
+    assert_eq!(bench.can.error_counters(a, bench.core.now()).transmit, 128 + 8 - 1);
 }
 
 #[test]
@@ -146,5 +145,121 @@ fn a_driver_that_reloads_lets_the_bus_idle() {
         let starts: Vec<_> =
             starts.filter(|(_, it)| matches!(it, Outcome::Started { .. })).map(|it| it.0).collect();
         assert_eq!(starts, [0, second_us], "{reload_us} us");
+    }
+}
+
+/// When a node that is bus-off from the beginning sends a frame, beside one that sends frames of
+/// 45 bits and an intermission at these times.
+fn back_at(restart_us: u64, times: Vec<u64>) -> u64 {
+    let mut bench = Bench::new(Some(Nanos::from_micros(restart_us)));
+    bench.node("123#", times);
+    let off = bench.node("100#", vec![0]);
+    bench.can.take_off(&mut bench.core, off);
+    assert!(bench.can.is_recovering());
+    bench.run();
+    assert_eq!(bench.can.error_counters(off, bench.core.now()), ErrorCounters::default());
+    assert!(!bench.can.is_recovering());
+    bench.last_start_us("100#")
+}
+
+#[test]
+fn on_an_idle_bus_coming_back_takes_1408_bits() {
+    assert_eq!(back_at(0, vec![]), 128 * 11);
+    assert_eq!(back_at(250, vec![]), 250 + 128 * 11);
+}
+
+#[test]
+fn on_a_full_bus_coming_back_takes_128_frames() {
+    let full: Vec<_> = vec![0; 900];
+    assert_eq!(back_at(0, full.clone()), 128 * 48);
+    // It watches from within the second frame on.
+    assert_eq!(back_at(60, full), 129 * 48);
+}
+
+#[test]
+fn a_started_sequence_is_lost_when_a_frame_begins() {
+    // From 37 us, the acknowledge delimiter, to the next frame are 63 bits: 5 sequences. After 25
+    // frames 3 are missing.
+    let every_100_us = (0..900).map(|number| number * 100).collect();
+    assert_eq!(back_at(0, every_100_us), 25 * 100 + 37 + 3 * 11);
+}
+
+#[test]
+fn only_the_passive_sender_itself_waits_after_its_frame() {
+    for (others, second) in [(vec![], 48 + 8), (vec![10], 96)] {
+        let mut bench = Bench::new(None);
+        let passive = bench.node("123#", vec![0, 0]);
+        // Less urgent, but not suspended.
+        bench.node("133#", others.clone());
+        bench.can.set_transmit_errors(passive, 200);
+        assert_eq!(bench.can.state(passive), ErrorState::Passive);
+        bench.run();
+        assert_eq!(bench.starts_us("123#"), [0, second], "{others:?}");
+        assert_eq!(bench.starts_us("133#"), others.iter().map(|_| 48).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_controller_that_is_bus_off_misses_frames_and_one_that_never_restarts_sends_none() {
+    let mut bench = Bench::new(None);
+    let sender = bench.node("123#", vec![0]);
+    let deaf = bench.node("100#", vec![0]);
+    let silent = ControllerConfig { is_listening: false, ..ControllerConfig::default() };
+    bench.can.add_controller(bench.bus, silent);
+    bench.can.take_off(&mut bench.core, deaf);
+    assert!(!bench.can.is_recovering());
+    bench.run();
+    let frame = FrameId(0);
+    let missed = Outcome::Missed { at: deaf, from: sender, frame, cause: Cause::BusOff };
+    let expected = [
+        (0, Outcome::Started { at: sender, frame }),
+        (45, missed),
+        (45, Outcome::Sent { at: sender, frame }),
+    ];
+    assert_eq!(bench.outcomes_us(), expected);
+    assert_eq!((bench.can.waiting(deaf), bench.statistics().bus_offs), (1, 1));
+    assert_eq!(bench.can.bus_offs(deaf), 1);
+}
+
+/// Two passive nodes send at once, and something destroys bit `until_error` from now on. What
+/// the bus has counted, and of each node its transmit error counter and when its frame began.
+fn collide_passive(until_error: u64) -> (BusStatistics, [(u32, u64); 2]) {
+    let mut bench = Bench::new(None);
+    let senders = [LONG, SHORT].map(|frame| bench.node(frame, vec![0]));
+    for sender in senders {
+        bench.can.set_transmit_errors(sender, 200);
+    }
+    bench.destroy_bit(until_error);
+    bench.run();
+    let counted = |index: usize, frame| {
+        (
+            bench.can.error_counters(senders[index], bench.core.now()).transmit,
+            bench.last_start_us(frame),
+        )
+    };
+    (bench.statistics(), [counted(0, LONG), counted(1, SHORT)])
+}
+
+/// The longer frame has the recessive bit, in its length: bit 15.
+const LONG: &str = "123#1122334455667788";
+const SHORT: &str = "123#";
+
+#[test]
+fn an_error_drawn_for_a_frame_that_gives_in_does_not_hit_the_shorter_one() {
+    // An error in a bit that the shorter frame, of 45 bits, does not have: there is none.
+    let (statistics, [(long_tec, _), (short_tec, _)]) = collide_passive(60);
+    assert_eq!((statistics.frames, statistics.error_frames), (2, 0));
+    assert_eq!((long_tec, short_tec), (200 + 8 - 1, 199));
+}
+
+#[test]
+fn an_error_where_two_frames_differ_hits_both() {
+    // Both have failed at the same bit, so both are suspended, and they collide again. Behind
+    // that bit there is one sender alone, and the other one need not wait for so long.
+    for (until_error, collisions) in [(14, 2), (15, 2), (16, 1)] {
+        let (statistics, [(_, long_start), (_, short_start)]) = collide_passive(until_error);
+        assert_eq!(statistics.error_frames, 1, "{until_error}");
+        assert_eq!(statistics.id_collisions, collisions, "{until_error}");
+        assert_eq!(short_start < long_start, collisions == 2, "{until_error}");
     }
 }

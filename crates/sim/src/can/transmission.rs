@@ -1,50 +1,37 @@
-//! Arbitration and transmission.
+//! What controllers request of their bus, and what follows from what its nodes learn.
+//!
+//! The bus has its own next instant. Two kinds of events bring it there: a frame or an error frame ends before
+//! processors choose, and the next frame is chosen when everybody who is ready at that instant is there.
 
+use candor_can::{Notice, Request, Stage};
 use candor_causes::Cause;
-use candor_time::Nanos;
-use candor_wire::can::ErrorState;
-use candor_wire::can::bits::Length;
 
-use super::bus::{ERROR_TAIL_BITS, SUSPEND_BITS, Transmission};
-use super::controller::Slot;
-use super::{Can, Event};
+use super::bus::Bus;
+use super::controller::Controller;
+use super::{Can, Carried, Event};
 use crate::event::{Core, Includes, Time};
-use crate::medium::{ControllerId, Outcome};
+use crate::medium::{ControllerId, FrameId, Outcome};
+use crate::slab::Slab;
 
-/// A frame whose transmission begins.
-pub(super) struct Begun {
-    pub(super) sender: u32,
-    /// Those that send the very same bits at the same time.
-    pub(super) also: Vec<u32>,
-    pub(super) length: Length,
-    /// The bit at which it is destroyed.
-    pub(super) error: Option<u32>,
-}
+/// Where in a bit nodes sample, in thousandths. All see the same levels, so it decides nothing.
+const SAMPLE_POINT_PERMILLE: u16 = 800;
 
 impl Can {
-    /// A controller has a frame: plans the next arbitration, unless one is planned that comes as
-    /// early, or a frame is on the wire.
+    /// The queue of a controller has changed: its node wants to send the first frame of it.
     #[inline]
     pub(super) fn call<E: Includes<Event>>(&mut self, core: &mut Core<E>, controller: u32) {
-        let controller = &self.controllers[controller as usize];
+        let now = core.now();
+        let controller = &mut self.controllers[controller as usize];
+        let Some(slot) = controller.to_request() else { return };
+        controller.requested = Some(slot);
+        let Carried { frame, length, .. } = self.frames[slot];
+        let at_ns = controller.reloads_until.max(now).as_nanos();
         let bus = &mut self.buses[controller.bus as usize];
-        if bus.on_wire.is_some() || controller.offer().is_none() {
-            return;
-        }
-        let at = bus.idle_at.max(controller.suspended_until).max(core.now());
-        if bus.arbitration.is_none_or(|planned| at < planned) {
-            bus.arbitration = Some(at);
-            core.plan(at, Event::Arbitrate(controller.bus));
-        }
+        bus.wire.request(controller.node, Request { frame, length, at_ns, is_single_shot: false });
+        plan_arbitration(core, controller.bus, bus);
     }
 
-    fn call_all<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32) {
-        for index in 0..self.buses[bus as usize].controllers.len() {
-            self.call(core, self.buses[bus as usize].controllers[index]);
-        }
-    }
-
-    /// The frame with the smallest arbitration key goes on the wire.
+    /// The frame with the smallest arbitration key goes on the wire, or controllers come back from bus-off.
     pub(super) fn arbitrate<E: Includes<Event>>(
         &mut self,
         core: &mut Core<E>,
@@ -53,65 +40,19 @@ impl Can {
     ) {
         let now = core.now();
         let bus_ref = &mut self.buses[bus as usize];
-        if bus_ref.on_wire.is_some() || bus_ref.arbitration.take_if(|at| *at == now).is_none() {
-            // An earlier one came between.
+        // Else an earlier one came between.
+        if bus_ref.arbitration.take_if(|at| *at == now).is_none() {
             return;
         }
-        let mut winner: Option<(u32, u32)> = None;
-        let mut is_alone = true;
-        for &controller in &bus_ref.controllers {
-            let controller_ref = &self.controllers[controller as usize];
-            let Some(key) =
-                controller_ref.offer().filter(|_| controller_ref.suspended_until <= now)
-            else {
-                continue;
-            };
-            match winner {
-                Some((best, _)) if best < key => {}
-                Some((best, _)) if best == key => is_alone = false,
-                _ => (winner, is_alone) = (Some((key, controller)), true),
-            }
+        if let Some(next) = bus_ref.due(now, Stage::Begins) {
+            self.step(core.now(), bus, next, outcomes);
+            self.plan_end(core, bus);
         }
-        let Some((key, sender)) = winner else {
-            // Only nodes that must wait a while longer.
-            return self.call_all(core, bus);
-        };
-        self.end_silence(now, bus);
-        let Some(length) = self.start(sender, outcomes) else { return };
-        let fault_rate = self.controllers[sender as usize].fault_rate;
-        let error = self.buses[bus as usize].draw_error(length, fault_rate);
-        let begun = Begun { sender, also: Vec::new(), length, error };
-        let begun = if is_alone { begun } else { self.collide(core, bus, key, begun, outcomes) };
-        self.occupy(core, bus, begun);
+        // Controllers that have come back take part in the arbitration of this instant.
+        self.call_changed(core, bus);
     }
 
-    /// A controller takes its frame onto the wire; the length of the frame.
-    #[inline]
-    pub(super) fn start(&mut self, controller: u32, outcomes: &mut Vec<Outcome>) -> Option<Length> {
-        let slot = self.controllers[controller as usize].start()?;
-        let carried = &self.frames[slot];
-        outcomes.push(Outcome::Started { at: ControllerId(controller), frame: carried.id });
-        Some(carried.length)
-    }
-
-    #[inline]
-    fn occupy<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32, begun: Begun) {
-        let Begun { sender, also, length, error } = begun;
-        let start = core.now();
-        let bus_ref = &mut self.buses[bus as usize];
-        let (flagged, taken) = match error {
-            None => (None, bus_ref.transmission(length)),
-            Some(at) => {
-                let flagged = bus_ref.flagged_after(length, at);
-                (Some(flagged), flagged + bus_ref.error_frame())
-            }
-        };
-        let flagged_at = flagged.map(|flagged| start + flagged);
-        bus_ref.on_wire = Some(Transmission { sender, also, start, flagged_at });
-        core.plan(start + taken, Event::End(bus));
-    }
-
-    /// The frame or the error frame on the wire is over.
+    /// The frame on the wire is over, or an error flag begins.
     pub(super) fn end<E: Includes<Event>>(
         &mut self,
         core: &mut Core<E>,
@@ -119,103 +60,149 @@ impl Can {
         outcomes: &mut Vec<Outcome>,
     ) {
         let now = core.now();
-        let bus_ref = &mut self.buses[bus as usize];
-        let Some(Transmission { sender, also, start, flagged_at }) = bus_ref.on_wire.take() else {
-            return;
-        };
-        // The intermission of an error frame is within.
-        let (pause, tail) = match flagged_at {
-            Some(_) => (Nanos::ZERO, bus_ref.bits(ERROR_TAIL_BITS)),
-            None => (bus_ref.intermission, bus_ref.tail),
-        };
-        bus_ref.idle_at = now + pause;
-        bus_ref.recessive_since = Time::from_nanos(now.as_nanos() - tail.as_nanos());
-        bus_ref.statistics.busy += now - start + pause;
-        let mut senders = std::mem::take(&mut self.ended);
-        senders.clear();
-        senders.push(sender);
-        senders.extend(also);
-        match flagged_at {
-            Some(flagged_at) => {
-                bus_ref.statistics.error_frames += 1;
-                self.destroyed(core, bus, &senders, flagged_at, outcomes);
-            }
-            None => {
-                bus_ref.statistics.frames += 1;
-                self.transmitted(core, bus, &senders, outcomes);
-            }
+        while let Some(next) = self.buses[bus as usize].due(now, Stage::GoesOn) {
+            self.step(now, bus, next, outcomes);
         }
-        let bus_ref = &self.buses[bus as usize];
-        for &sender in &senders {
-            let controller = &mut self.controllers[sender as usize];
-            if controller.state() == ErrorState::Passive {
-                controller.suspended_until = bus_ref.idle_at + bus_ref.bits(SUSPEND_BITS);
-            }
-        }
-        self.ended = senders;
-        self.begin_silence(core, bus);
-        self.call_all(core, bus);
+        self.plan_end(core, bus);
+        self.call_changed(core, bus);
     }
 
-    /// `senders` sent the same frame: the first one's has been sent, the others' were part of it.
-    fn transmitted<E: Includes<Event>>(
-        &mut self,
-        core: &mut Core<E>,
-        bus: u32,
-        senders: &[u32],
-        outcomes: &mut Vec<Outcome>,
-    ) {
-        let Some((&sender, others)) = senders.split_first() else { return };
-        let Some(slot) = self.controllers[sender as usize].transmit_success() else { return };
-        let (from, frame) = (ControllerId(sender), self.frames[slot].id);
-        self.frames.remove(slot);
-        for &controller in &self.buses[bus as usize].controllers {
-            if senders.contains(&controller) {
-                continue;
-            }
-            let at = ControllerId(controller);
-            let controller = &mut self.controllers[controller as usize];
-            let is_off = controller.bus_off.is_some();
-            if !is_off {
-                controller.errors.receive_success();
-            }
-            if controller.is_listening {
-                outcomes.push(match is_off {
-                    false => Outcome::Received { at, from, frame },
-                    true => Outcome::Missed { at, from, frame, cause: Cause::BusOff },
-                });
-            }
-        }
-        outcomes.push(Outcome::Sent { at: from, frame });
-        self.load_next(core, sender);
-        for &other in others {
-            if let Some(slot) = self.controllers[other as usize].transmit_success() {
-                let (at, frame) = (ControllerId(other), self.frames[slot].id);
-                self.frames.remove(slot);
-                outcomes.push(Outcome::Refused { at, frame, cause: Cause::Merged });
-                self.load_next(core, other);
-            }
-        }
-    }
-
-    /// A frame has left a controller: its driver loads the next one.
+    /// What is due on a bus happens.
     #[inline]
-    fn load_next<E: Includes<Event>>(&mut self, core: &mut Core<E>, controller: u32) {
-        let controller_ref = &mut self.controllers[controller as usize];
-        if controller_ref.reload > Nanos::ZERO {
-            controller_ref.is_reloading = true;
-            core.plan(core.now() + controller_ref.reload, Event::Reloaded(controller));
+    fn step(&mut self, now: Time, bus: u32, next: (u64, Stage), outcomes: &mut Vec<Outcome>) {
+        let Self { buses, controllers, frames, changed } = self;
+        let Bus { wire, controllers: on_bus, senders, off, .. } = &mut buses[bus as usize];
+        let from = senders.first().and_then(|&it| {
+            let slot = controllers[it as usize].on_wire()?;
+            Some((ControllerId(it), frames[slot].id))
+        });
+        let mut nodes = Nodes { now, from, senders, off, controllers, frames, changed, outcomes };
+        wire.step(next, &mut |node, _, notice| nodes.learn(on_bus[node.0 as usize], notice));
+    }
+
+    /// A frame on the wire has an end.
+    #[inline]
+    fn plan_end<E: Includes<Event>>(&self, core: &mut Core<E>, bus: u32) {
+        if let Some((at, Stage::GoesOn)) = self.buses[bus as usize].wire.next() {
+            core.plan(Time::from_nanos(at), Event::End(bus));
         }
     }
 
-    pub(super) fn reloaded<E: Includes<Event>>(&mut self, core: &mut Core<E>, controller: u32) {
-        self.controllers[controller as usize].is_reloading = false;
-        self.call(core, controller);
+    /// Controllers whose nodes learned something want to send what is first in their queues now.
+    #[inline]
+    pub(super) fn call_changed<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32) {
+        let now = core.now();
+        let mut changed = std::mem::take(&mut self.changed);
+        for controller in changed.drain(..) {
+            self.restart(now, controller);
+            self.call(core, controller);
+        }
+        self.changed = changed;
+        plan_arbitration(core, bus, &mut self.buses[bus as usize]);
     }
 
-    /// The slot of the frame that a controller has on the wire.
+    /// The driver of a controller that is bus-off wants it back after a while, if drivers do on its bus.
+    fn restart(&mut self, now: Time, controller: u32) {
+        let controller = &self.controllers[controller as usize];
+        let bus = &mut self.buses[controller.bus as usize];
+        if controller.is_bus_off
+            && let Some(after) = bus.config.restart
+        {
+            let from_ns = (now + after).as_nanos();
+            bus.wire.join(controller.node, false, SAMPLE_POINT_PERMILLE, from_ns);
+        }
+    }
+}
+
+/// Plans when the next frame begins, unless that is planned or a frame is on the wire.
+#[inline]
+fn plan_arbitration<E: Includes<Event>>(core: &mut Core<E>, id: u32, bus: &mut Bus) {
+    if let Some((at, Stage::Begins)) = bus.wire.next() {
+        let at = Time::from_nanos(at);
+        if bus.arbitration.is_none_or(|planned| at < planned) {
+            bus.arbitration = Some(at);
+            core.plan(at, Event::Arbitrate(id));
+        }
+    }
+}
+
+/// What nodes learn at one stage of a bus, and whom it concerns.
+struct Nodes<'a> {
+    now: Time,
+    /// The first of those that send what is on the wire, and the number of its frame.
+    from: Option<(ControllerId, FrameId)>,
+    senders: &'a mut Vec<u32>,
+    off: &'a mut u32,
+    controllers: &'a mut [Controller],
+    frames: &'a mut Slab<Carried>,
+    /// Controllers whose nodes want to send something else now.
+    changed: &'a mut Vec<u32>,
+    outcomes: &'a mut Vec<Outcome>,
+}
+
+impl Nodes<'_> {
     #[inline]
-    pub(super) fn on_wire(&self, controller: u32) -> Option<Slot> {
-        self.controllers[controller as usize].on_wire()
+    fn learn(&mut self, controller: u32, notice: Notice) {
+        let at = ControllerId(controller);
+        let it = &mut self.controllers[controller as usize];
+        match notice {
+            Notice::Started => {
+                if let Some(slot) = it.start() {
+                    self.senders.push(controller);
+                    let frame = self.frames[slot].id;
+                    self.outcomes.push(Outcome::Started { at, frame });
+                }
+            }
+            Notice::Received(_) => {
+                if it.is_listening
+                    && let Some((from, frame)) = self.from
+                {
+                    self.outcomes.push(Outcome::Received { at, from, frame });
+                }
+            }
+            Notice::Missed => {
+                if it.is_listening
+                    && let Some((from, frame)) = self.from
+                {
+                    let cause = Cause::BusOff;
+                    self.outcomes.push(Outcome::Missed { at, from, frame, cause });
+                }
+            }
+            Notice::Sent(_) => {
+                if let Some(slot) = it.sent(self.now) {
+                    let frame = self.frames[slot].id;
+                    self.frames.remove(slot);
+                    // The frames of the others were part of that of the first.
+                    self.outcomes.push(match self.from {
+                        Some((from, _)) if from != at => {
+                            Outcome::Refused { at, frame, cause: Cause::Merged }
+                        }
+                        _ => Outcome::Sent { at, frame },
+                    });
+                }
+                self.senders.retain(|&sender| sender != controller);
+                self.changed.push(controller);
+            }
+            Notice::Failed { is_sender: true, .. } => {
+                if let Some(slot) = it.failed() {
+                    self.outcomes.push(Outcome::Failed { at, frame: self.frames[slot].id });
+                }
+                self.senders.retain(|&sender| sender != controller);
+                self.changed.push(controller);
+            }
+            Notice::BusOff => {
+                it.went_off();
+                *self.off += 1;
+            }
+            Notice::TakesPart => {
+                it.is_bus_off = false;
+                *self.off -= 1;
+                self.changed.push(controller);
+            }
+            // A frame with an error in its last bit is sent again, as any other is.
+            Notice::SentToOthers(_)
+            | Notice::Failed { is_sender: false, .. }
+            | Notice::LostArbitration { .. } => {}
+        }
     }
 }

@@ -110,9 +110,8 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Tells the nodes of ports about new error states of their controllers.
     fn report_states(&mut self) {
         for node in &mut self.port_nodes {
-            let (can, controller) = (&self.can, node.controller);
-            let (state, counters) = (can.state(controller), can.error_counters(controller));
-            node.report(state, counters, self.core.now());
+            let (can, controller, now) = (&self.can, node.controller, self.core.now());
+            node.report(can.state(controller), can.error_counters(controller, now), now);
         }
     }
 }

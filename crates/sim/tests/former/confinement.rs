@@ -12,7 +12,7 @@ use crate::medium::{ControllerId, Outcome};
 
 impl Can {
     /// A frame of `senders` was destroyed, and an error flag began at `flagged_at`.
-    pub(super) fn destroyed<E: Includes<Event>>(
+    pub fn destroyed<E: Includes<Event>>(
         &mut self,
         core: &mut Core<E>,
         bus: u32,
@@ -32,7 +32,7 @@ impl Can {
     }
 
     /// A controller signals an error in its own frame.
-    pub(super) fn fail<E: Includes<Event>>(
+    pub fn fail<E: Includes<Event>>(
         &mut self,
         core: &mut Core<E>,
         controller: u32,
@@ -68,11 +68,7 @@ impl Can {
     }
 
     /// Plans when a controller comes back if the present silence lasts.
-    pub(super) fn plan_recovery<E: Includes<Event>>(
-        &mut self,
-        core: &mut Core<E>,
-        controller: u32,
-    ) {
+    pub fn plan_recovery<E: Includes<Event>>(&mut self, core: &mut Core<E>, controller: u32) {
         let now = core.now();
         let Some(since) = self.silent_since(now, controller) else { return };
         let controller_ref = &mut self.controllers[controller as usize];
@@ -86,7 +82,7 @@ impl Can {
 
     /// The wire of `bus` has become recessive.
     #[inline]
-    pub(super) fn begin_silence<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32) {
+    pub fn begin_silence<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32) {
         if self.buses[bus as usize].off > 0 {
             for index in 0..self.buses[bus as usize].controllers.len() {
                 self.plan_recovery(core, self.buses[bus as usize].controllers[index]);
@@ -96,7 +92,7 @@ impl Can {
 
     /// A frame begins on `bus`: whoever counts recessive bits begins anew.
     #[inline]
-    pub(super) fn end_silence(&mut self, now: Time, bus: u32) {
+    pub fn end_silence(&mut self, now: Time, bus: u32) {
         if self.buses[bus as usize].off > 0 {
             for index in 0..self.buses[bus as usize].controllers.len() {
                 self.count_silence(now, self.buses[bus as usize].controllers[index]);
@@ -117,7 +113,7 @@ impl Can {
     }
 
     /// A controller comes back, unless the plan is stale.
-    pub(super) fn recover<E: Includes<Event>>(
+    pub fn recover<E: Includes<Event>>(
         &mut self,
         core: &mut Core<E>,
         controller: u32,
@@ -134,89 +130,5 @@ impl Can {
         let controller_ref = &mut self.controllers[controller as usize];
         controller_ref.recover();
         self.buses[controller_ref.bus as usize].off -= 1;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use candor_causes::Cause;
-    use candor_time::Nanos;
-    use candor_wire::can::{ErrorCounters, ErrorState};
-
-    use crate::can::ControllerConfig;
-    use crate::can::bench::Bench;
-    use crate::medium::{FrameId, Outcome};
-
-    /// When a node that is bus-off from the beginning sends a frame, beside one that sends frames of
-    /// 45 bits and an intermission at these times.
-    fn back_at(restart_us: u64, times: Vec<u64>) -> u64 {
-        let mut bench = Bench::new(Some(Nanos::from_micros(restart_us)));
-        bench.node("123#", times);
-        let off = bench.node("100#", vec![0]);
-        bench.can.take_off(&mut bench.core, off);
-        assert!(bench.can.is_recovering());
-        bench.run();
-        assert_eq!(bench.can.error_counters(off), ErrorCounters::default());
-        assert!(!bench.can.is_recovering());
-        bench.last_start_us("100#")
-    }
-
-    #[test]
-    fn on_an_idle_bus_coming_back_takes_1408_bits() {
-        assert_eq!(back_at(0, vec![]), 128 * 11);
-        assert_eq!(back_at(250, vec![]), 250 + 128 * 11);
-    }
-
-    #[test]
-    fn on_a_full_bus_coming_back_takes_128_frames() {
-        let full: Vec<_> = vec![0; 900];
-        assert_eq!(back_at(0, full.clone()), 128 * 48);
-        // It watches from within the second frame on.
-        assert_eq!(back_at(60, full), 129 * 48);
-    }
-
-    #[test]
-    fn a_started_sequence_is_lost_when_a_frame_begins() {
-        // From 37 us, the acknowledge delimiter, to the next frame are 63 bits: 5 sequences. After 25
-        // frames 3 are missing.
-        let every_100_us = (0..900).map(|number| number * 100).collect();
-        assert_eq!(back_at(0, every_100_us), 25 * 100 + 37 + 3 * 11);
-    }
-
-    #[test]
-    fn only_the_passive_sender_itself_waits_after_its_frame() {
-        for (others, second) in [(vec![], 48 + 8), (vec![10], 96)] {
-            let mut bench = Bench::new(None);
-            let passive = bench.node("123#", vec![0, 0]);
-            // Less urgent, but not suspended.
-            bench.node("133#", others.clone());
-            bench.can.set_transmit_errors(passive, 200);
-            assert_eq!(bench.can.state(passive), ErrorState::Passive);
-            bench.run();
-            assert_eq!(bench.starts_us("123#"), [0, second], "{others:?}");
-            assert_eq!(bench.starts_us("133#"), others.iter().map(|_| 48).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    fn a_controller_that_is_bus_off_misses_frames_and_one_that_never_restarts_sends_none() {
-        let mut bench = Bench::new(None);
-        let sender = bench.node("123#", vec![0]);
-        let deaf = bench.node("100#", vec![0]);
-        let silent = ControllerConfig { is_listening: false, ..ControllerConfig::default() };
-        bench.can.add_controller(bench.bus, silent);
-        bench.can.take_off(&mut bench.core, deaf);
-        assert!(!bench.can.is_recovering());
-        bench.run();
-        let frame = FrameId(0);
-        let missed = Outcome::Missed { at: deaf, from: sender, frame, cause: Cause::BusOff };
-        let expected = [
-            (0, Outcome::Started { at: sender, frame }),
-            (45, missed),
-            (45, Outcome::Sent { at: sender, frame }),
-        ];
-        assert_eq!(bench.outcomes_us(), expected);
-        assert_eq!((bench.can.waiting(deaf), bench.statistics().bus_offs), (1, 1));
-        assert_eq!(bench.can.bus_offs(deaf), 1);
     }
 }

@@ -37,7 +37,7 @@ fn first_difference(rivals: &[Rival]) -> Option<usize> {
 
 impl Can {
     /// Several nodes begin a frame with the arbitration key `key`; `begun` has the first of them.
-    pub(super) fn collide<E: Includes<Event>>(
+    pub fn collide<E: Includes<Event>>(
         &mut self,
         core: &mut Core<E>,
         bus: u32,
@@ -109,52 +109,5 @@ impl Can {
 
     fn length_on(&self, controller: u32) -> Option<Length> {
         Some(self.frames[self.on_wire(controller)?].length)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::can::BusStatistics;
-    use crate::can::bench::Bench;
-
-    /// Two passive nodes send at once, and something destroys bit `until_error` from now on. What
-    /// the bus has counted, and of each node its transmit error counter and when its frame began.
-    fn collide_passive(until_error: u64) -> (BusStatistics, [(u32, u64); 2]) {
-        let mut bench = Bench::new(None);
-        let senders = [LONG, SHORT].map(|frame| bench.node(frame, vec![0]));
-        for sender in senders {
-            bench.can.set_transmit_errors(sender, 200);
-        }
-        let bus = &mut bench.can.buses[0];
-        bus.bit_errors = bus.bit_errors.with_next(until_error);
-        bench.run();
-        let counted = |index: usize, frame| {
-            (bench.can.error_counters(senders[index]).transmit, bench.last_start_us(frame))
-        };
-        (bench.statistics(), [counted(0, LONG), counted(1, SHORT)])
-    }
-
-    /// The longer frame has the recessive bit, in its length: bit 15.
-    const LONG: &str = "123#1122334455667788";
-    const SHORT: &str = "123#";
-
-    #[test]
-    fn an_error_drawn_for_a_frame_that_gives_in_does_not_hit_the_shorter_one() {
-        // An error in a bit that the shorter frame, of 45 bits, does not have: there is none.
-        let (statistics, [(long_tec, _), (short_tec, _)]) = collide_passive(60);
-        assert_eq!((statistics.frames, statistics.error_frames), (2, 0));
-        assert_eq!((long_tec, short_tec), (200 + 8 - 1, 199));
-    }
-
-    #[test]
-    fn an_error_where_two_frames_differ_hits_both() {
-        // Both have failed at the same bit, so both are suspended, and they collide again. Behind
-        // that bit there is one sender alone, and the other one need not wait for so long.
-        for (until_error, collisions) in [(14, 2), (15, 2), (16, 1)] {
-            let (statistics, [(_, long_start), (_, short_start)]) = collide_passive(until_error);
-            assert_eq!(statistics.error_frames, 1, "{until_error}");
-            assert_eq!(statistics.id_collisions, collisions, "{until_error}");
-            assert_eq!(short_start < long_start, collisions == 2, "{until_error}");
-        }
     }
 }
