@@ -10,7 +10,7 @@
 use candor_wire::can::bits::{Length, stream};
 use candor_wire::can::{ErrorState, Frame};
 
-use crate::bus::{Bus, Notice, OnWire, after, wire_bits};
+use crate::bus::{Bus, Notice, OnWire, Sink, after, wire_bits};
 use crate::error::{self, ErrorKind, Segment};
 use crate::faults::Faults;
 use crate::node::{Node, NodeId, Role};
@@ -18,7 +18,7 @@ use crate::node::{Node, NodeId, Role};
 impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     /// The most urgent frame goes on the wire.
     #[inline]
-    pub(crate) fn arbitrate(&mut self, at: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
+    pub(crate) fn arbitrate(&mut self, at: u64, sink: &mut impl Sink) {
         let mut first: Option<(u32, NodeId, Length)> = None;
         let (mut rivals, mut others) = (0_u32, 0_u32);
         for (id, node) in (0..).map(NodeId).zip(self.nodes.as_ref()) {
@@ -45,22 +45,25 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
             node.role = Role::Sends;
         }
         if rivals == 0 && (others == 0 || self.options.is_arbitration_silent) {
-            sink(sender, at, Notice::Started);
-            return self.occupy(at, sender, fault, None);
+            sink.learn(sender, at, Notice::Started);
+            return self.occupy(at, (sender, length), fault, None);
         }
         self.mark_rivals(at, key, sink);
         let (sender, collision) = match rivals {
             0 => (sender, None),
             _ => self.collide(at, sender, fault),
         };
-        self.occupy(at, sender, fault, collision);
+        let request = self.node(sender).and_then(|it| it.request.as_ref());
+        let length = request.map_or(length, |it| it.length);
+        self.occupy(at, (sender, length), fault, collision);
         self.mark_losers();
         self.update_gives_way();
     }
 
     /// All that begin: those with this key send, the others lose. In the order of nodes, so that each learns its begin in
     /// turn.
-    fn mark_rivals(&mut self, at: u64, key: u32, sink: &mut impl FnMut(NodeId, u64, Notice)) {
+    #[cold]
+    fn mark_rivals(&mut self, at: u64, key: u32, sink: &mut impl Sink) {
         let is_silent = self.options.is_arbitration_silent;
         for (id, node) in (0..).map(NodeId).zip(self.nodes.as_mut()) {
             let Some(request) = node.request.as_ref().filter(|_| node.ready_at_ns <= at) else {
@@ -74,7 +77,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
                 // When it learns that is calculated when it is known what is on the wire.
                 node.role = Role::Loses { at_ns: u64::MAX, bit: 0 };
             }
-            sink(id, at, Notice::Started);
+            sink.learn(id, at, Notice::Started);
         }
     }
 
@@ -121,15 +124,20 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
 
     /// The frame that a node wants to send is on the wire, until its end or until an error.
     #[inline]
-    fn occupy(&mut self, at: u64, sender: NodeId, fault: Option<u32>, collision: Option<u32>) {
-        let Some(request) = self.node(sender).and_then(|it| it.request.as_ref()) else { return };
-        let (frame, length) = (request.frame, request.length);
+    fn occupy(
+        &mut self,
+        at: u64,
+        (sender, length): (NodeId, Length),
+        fault: Option<u32>,
+        collision: Option<u32>,
+    ) {
         let received_at_ns = match self.options.receives_at_end {
             true => u64::MAX,
             false => at + after(self.timing, length, wire_bits(length) - 1),
         };
         let mut on_wire = OnWire {
-            frame,
+            sender,
+            abandoned: None,
             length,
             start_ns: at,
             received_at_ns,
@@ -149,15 +157,19 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
 
     /// Those that lose arbitration against what is on the wire: when they learn it, and at which bit.
     fn mark_losers(&mut self) {
-        let Some(on_wire) = self.on_wire else { return };
+        let (Some(start_ns), Some(frame)) =
+            (self.on_wire.as_ref().map(|it| it.start_ns), self.frame().copied())
+        else {
+            return;
+        };
         for id in self.ids() {
             let Some(node) = self.node(id) else { continue };
             let (Role::Loses { .. }, Some(request)) = (node.role, node.request) else { continue };
-            let difference = request.frame.arbitration_key() ^ on_wire.frame.arbitration_key();
+            let difference = request.frame.arbitration_key() ^ frame.arbitration_key();
             let bit = difference.leading_zeros().min(31);
-            let before = self.bits(place_on_wire(&on_wire.frame, bit + 1));
+            let before = self.bits(place_on_wire(&frame, bit + 1));
             let sample_point = u64::from(node.sample_point_permille);
-            let at_ns = on_wire.start_ns + before + self.bits(1) * sample_point / 1_000;
+            let at_ns = start_ns + before + self.bits(1) * sample_point / 1_000;
             if let Some(node) = self.node_mut(id) {
                 node.role = Role::Loses { at_ns, bit: bit as u8 };
             }
@@ -194,14 +206,14 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     }
 
     /// The first of those whose time it is learns that its frame gave way to the one on the wire.
-    pub(crate) fn give_way(&mut self, at: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
+    pub(crate) fn give_way(&mut self, at: u64, sink: &mut impl Sink) {
         for id in self.ids() {
             let Some(node) = self.node_mut(id) else { continue };
             match node.role {
                 Role::Loses { at_ns, bit } if at_ns <= at => {
                     node.role = Role::Reads;
                     node.give_up_single_shot();
-                    sink(id, at, Notice::LostArbitration { bit });
+                    sink.learn(id, at, Notice::LostArbitration { bit });
                     break;
                 }
                 Role::Overridden { at_ns, segment } if at_ns <= at => {

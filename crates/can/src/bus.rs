@@ -56,6 +56,19 @@ pub enum Notice {
     TakesPart,
 }
 
+/// Takes what nodes learn. A function of node, time in ns and notice is one.
+pub trait Sink {
+    /// A node learns something, at this time in ns.
+    fn learn(&mut self, node: NodeId, at_ns: u64, notice: Notice);
+}
+
+impl<S: FnMut(NodeId, u64, Notice)> Sink for S {
+    #[inline]
+    fn learn(&mut self, node: NodeId, at_ns: u64, notice: Notice) {
+        self(node, at_ns, notice);
+    }
+}
+
 /// The way of a frame onto the wire; it ends when its sender knows, at the end of its end-of-frame field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Passage {
@@ -124,7 +137,10 @@ pub enum Stage {
 /// What is on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OnWire {
-    pub(crate) frame: Frame,
+    /// The first of those that send it; its request has the frame.
+    pub(crate) sender: NodeId,
+    /// The frame, if that node has left meanwhile.
+    pub(crate) abandoned: Option<Frame>,
     pub(crate) length: Length,
     pub(crate) start_ns: u64,
     /// When receivers have it, if nothing destroys it before; `u64::MAX` if they have it, or get it when it ends.
@@ -135,14 +151,6 @@ pub(crate) struct OnWire {
     pub(crate) gives_way_at_ns: u64,
     pub(crate) is_received: bool,
     pub(crate) destroyed: Option<Destroyed>,
-}
-
-impl OnWire {
-    /// Its way, for one that wanted to send it since then.
-    pub(crate) fn passage(&self, requested_ns: Option<u64>) -> Passage {
-        let (frame, started_ns) = (self.frame, self.start_ns);
-        Passage { frame, requested_ns: requested_ns.unwrap_or(started_ns), started_ns }
-    }
 }
 
 /// How a frame ends early.
@@ -331,6 +339,12 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     /// others see six equal bits.
     pub fn leave(&mut self, node: NodeId, now_ns: u64) {
         let is_sending = self.is_sending(node);
+        if is_sending {
+            let frame = self.node(node).and_then(|it| it.request).map(|it| it.frame);
+            if let Some(on_wire) = self.on_wire.as_mut().filter(|it| it.sender == node) {
+                on_wire.abandoned = frame;
+            }
+        }
         let Some(it) = self.node_mut(node) else { return };
         it.taking = Taking::None;
         it.request = None;
@@ -352,11 +366,11 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         }
     }
 
-    /// A node wants to send a frame. One that it wanted to send before is forgotten. Nothing happens before
-    /// [`Bus::advance`].
+    /// A node wants to send a frame. One that it wanted to send before is forgotten; while that is on the wire, nothing
+    /// changes. Nothing happens before [`Bus::advance`].
     #[inline]
     pub fn request(&mut self, node: NodeId, request: Request) {
-        let Some(it) = self.node_mut(node) else { return };
+        let Some(it) = self.node_mut(node).filter(|it| it.role != Role::Sends) else { return };
         let before = it.ready_at_ns;
         it.request = Some(request);
         it.update_ready();
@@ -401,9 +415,9 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         self.next().map(|(at, _)| at)
     }
 
-    /// What is next happens, at this time. `sink` gets what nodes learn: which node, when in ns, what.
+    /// What is next happens, at this time. `sink` gets what nodes learn.
     #[inline]
-    pub fn step(&mut self, (at, stage): (u64, Stage), sink: &mut impl FnMut(NodeId, u64, Notice)) {
+    pub fn step(&mut self, (at, stage): (u64, Stage), sink: &mut impl Sink) {
         self.now_ns = at;
         match stage {
             Stage::Begins => self.begin(at, sink),
@@ -412,7 +426,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     }
 
     /// Brings the bus to `now_ns`: everything that happens until then, and at that instant. `sink` gets what nodes
-    /// learn: which node, when in ns, what.
+    /// learn.
     pub fn advance(&mut self, now_ns: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
         while let Some(next) = self.next().filter(|&(at, _)| at <= now_ns) {
             self.step(next, sink);
@@ -430,6 +444,16 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         self.nodes.as_mut().get_mut(id.0 as usize)
     }
 
+    /// The frame on the wire.
+    #[inline]
+    pub(crate) fn frame(&self) -> Option<&Frame> {
+        let on_wire = self.on_wire.as_ref()?;
+        on_wire
+            .abandoned
+            .as_ref()
+            .or_else(|| Some(&self.node(on_wire.sender)?.request.as_ref()?.frame))
+    }
+
     #[inline]
     pub(crate) fn bits(&self, bits: u32) -> u64 {
         self.timing.nominal.duration_ns(bits)
@@ -444,7 +468,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
 
     /// The bus is silent: nodes come back, or frames begin.
     #[inline]
-    fn begin(&mut self, at: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
+    fn begin(&mut self, at: u64, sink: &mut impl Sink) {
         if self.back_at_ns <= at {
             self.bring_back(at, sink);
         } else {

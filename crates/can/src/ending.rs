@@ -1,14 +1,15 @@
 //! How frames end: they get through, or an error destroys them (ISO 11898-1, error signalling and fault confinement).
 
-use candor_wire::can::ErrorState;
-use candor_wire::can::bits::{INTERMISSION_BITS, TAIL_BITS};
+use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS, length};
+use candor_wire::can::{ErrorState, Frame, Timing};
 
 use crate::bus::{
-    Bus, Destroyed, ERROR_TAIL_BITS, FLAG_BITS, FRAME_TAIL_BITS, Notice, OnWire, after, wire_bits,
+    Bus, Destroyed, ERROR_TAIL_BITS, FLAG_BITS, FRAME_TAIL_BITS, Notice, OnWire, Passage, Sink,
+    after, wire_bits,
 };
 use crate::error::{self, ErrorKind, Segment};
 use crate::faults::Faults;
-use crate::node::{Node, NodeId, Role};
+use crate::node::{Node, NodeId, Request, Role};
 
 /// A node that was error-passive when it sent waits this long after the intermission, in bits.
 const SUSPEND_BITS: u32 = 8;
@@ -30,7 +31,8 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         let wrong = wrong.filter(|_| !is_inverted);
         let bit = wrong.into_iter().chain(unacknowledged).min()?;
         let is_unacknowledged = bit == slot && !is_acknowledged;
-        let seen = error::bit(&on_wire.frame, self.real_bit(on_wire, bit))?;
+        let frame = self.node(on_wire.sender)?.request.as_ref()?.frame;
+        let seen = error::bit(&frame, real_bit(&frame, on_wire.length, bit))?;
         let run = seen.opposite_before + 1;
         let is_dominant = seen.value;
         // Six equal bits, or a wrong bit where the form is fixed, are seen by all at the same time. Else the others notice
@@ -66,14 +68,6 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         })
     }
 
-    /// The bit that a frame has there, if its length is not its own but that of a worst case: those that it does not have
-    /// count as its last ones before the CRC delimiter.
-    fn real_bit(&self, on_wire: &OnWire, bit: u32) -> u32 {
-        let real = candor_wire::can::bits::length(&on_wire.frame).unwrap_or(on_wire.length);
-        let (real, assumed) = (real.total() - TAIL_BITS, on_wire.length.total() - TAIL_BITS);
-        if bit >= assumed { real + (bit - assumed) } else { bit.min(real - 1) }
-    }
-
     /// The only sender of the frame on the wire is gone: the others see six equal bits, unless all bits that are left are
     /// recessive.
     pub(crate) fn break_off(&mut self, now_ns: u64) {
@@ -99,7 +93,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
 
     /// The frame on the wire comes to its next stage.
     #[inline]
-    pub(crate) fn go_on(&mut self, at: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
+    pub(crate) fn go_on(&mut self, at: u64, sink: &mut impl Sink) {
         let Some(on_wire) = &self.on_wire else { return };
         if on_wire.gives_way_at_ns <= at {
             return self.give_way(at, sink);
@@ -116,73 +110,83 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
 
     /// Receivers have the frame.
     #[inline]
-    fn receive(&mut self, at: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
-        let Some(on_wire) = &mut self.on_wire else { return };
-        on_wire.received_at_ns = u64::MAX;
-        on_wire.is_received = true;
+    fn receive(&mut self, at: u64, sink: &mut impl Sink) {
+        let Some(frame) = self.frame().copied() else { return };
+        if let Some(on_wire) = &mut self.on_wire {
+            on_wire.received_at_ns = u64::MAX;
+            on_wire.is_received = true;
+        }
         for (id, node) in (0..).map(NodeId).zip(self.nodes.as_mut()) {
             if node.role == Role::Sends {
                 continue;
             }
             if node.reads() {
                 node.receive_success();
-                sink(id, at, Notice::Received(on_wire.frame));
+                sink.learn(id, at, Notice::Received(frame));
             } else if node.is_bus_off() {
-                sink(id, at, Notice::Missed);
+                sink.learn(id, at, Notice::Missed);
             }
         }
     }
 
     /// The sender knows that its frame got through.
     #[inline]
-    fn send(&mut self, at: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
-        if self.on_wire.as_ref().is_some_and(|it| !it.is_received) {
+    fn send(&mut self, at: u64, sink: &mut impl Sink) {
+        let Some(OnWire { start_ns: started_ns, is_received, .. }) = self.on_wire else { return };
+        if !is_received {
             self.receive(at, sink);
         }
-        let Some(on_wire) = self.on_wire.take() else { return };
+        let timing = self.timing;
         let idle_at_ns = at + self.bits(INTERMISSION_BITS);
         self.statistics.frames += 1;
-        self.end(on_wire.start_ns, at - self.bits(FRAME_TAIL_BITS), idle_at_ns);
-        let mut ready_at_ns = u64::MAX;
+        self.end(started_ns, at - self.bits(FRAME_TAIL_BITS), idle_at_ns);
+        let (mut ready_at_ns, mut is_away) = (u64::MAX, false);
         for (id, node) in (0..).map(NodeId).zip(self.nodes.as_mut()) {
             if node.role == Role::Sends {
                 node.role = Role::Reads;
-                node.errors.transmit_success();
-                let requested_ns = node.request.take().map(|it| it.at_ns);
-                if node.state() == ErrorState::Passive {
-                    let suspended_ns = self.timing.nominal.duration_ns(SUSPEND_BITS);
-                    node.suspended_until_ns = idle_at_ns + suspended_ns;
-                }
                 node.ready_at_ns = u64::MAX;
-                sink(id, at, Notice::Sent(on_wire.passage(requested_ns)));
+                node.errors.transmit_success();
+                if node.state() == ErrorState::Passive {
+                    node.suspended_until_ns = idle_at_ns + suspension_ns(timing);
+                }
+                if let Some(Request { frame, at_ns: requested_ns, .. }) = node.request.take() {
+                    let passage = Passage { frame, requested_ns, started_ns };
+                    sink.learn(id, at, Notice::Sent(passage));
+                }
             }
             ready_at_ns = ready_at_ns.min(node.ready_at_ns);
+            is_away |= node.away.is_some();
         }
         self.ready_at_ns = ready_at_ns;
-        self.update_back();
+        if is_away {
+            self.update_back();
+        }
     }
 
     /// The first error flag begins.
-    fn flag(&mut self, at: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
-        let last_bit = |it: &OnWire| it.destroyed.is_some_and(|destroyed| destroyed.is_last_bit);
-        if self.on_wire.as_ref().is_some_and(|it| last_bit(it) && !it.is_received) {
+    #[cold]
+    fn flag(&mut self, at: u64, sink: &mut impl Sink) {
+        let Some(OnWire { start_ns: started_ns, destroyed: Some(destroyed), .. }) = self.on_wire
+        else {
+            return;
+        };
+        let was_received = self.on_wire.as_ref().is_some_and(|it| it.is_received);
+        if destroyed.is_last_bit && !was_received {
             self.receive(at, sink);
         }
-        let Some(on_wire) = self.on_wire.take() else { return };
-        let Some(destroyed) = on_wire.destroyed else { return };
         let Destroyed { kind, others, segment, is_unacknowledged, over_ns, .. } = destroyed;
         self.statistics.error_frames += 1;
-        self.end(on_wire.start_ns, destroyed.recessive_ns, over_ns);
+        self.end(started_ns, destroyed.recessive_ns, over_ns);
         for id in self.ids() {
-            if self.node(id).is_none_or(|it| it.role != Role::Sends) {
-                continue;
-            }
-            if on_wire.is_received {
-                let requested_ns = self.node(id).and_then(|it| it.request).map(|it| it.at_ns);
-                sink(id, at, Notice::SentToOthers(on_wire.passage(requested_ns)));
+            let Some(node) = self.node(id).filter(|it| it.role == Role::Sends) else { continue };
+            if destroyed.is_last_bit
+                && let Some(Request { frame, at_ns: requested_ns, .. }) = node.request
+            {
+                let passage = Passage { frame, requested_ns, started_ns };
+                sink.learn(id, at, Notice::SentToOthers(passage));
             }
             self.fail(id, at, kind, segment, is_unacknowledged, sink);
-            let until_ns = over_ns + self.bits(SUSPEND_BITS);
+            let until_ns = over_ns + suspension_ns(self.timing);
             if let Some(it) = self.node_mut(id).filter(|it| it.state() == ErrorState::Passive) {
                 it.suspended_until_ns = until_ns;
                 it.update_ready();
@@ -190,13 +194,13 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         }
         // Without an acknowledgement nobody else takes part; else others have signalled an error, unless they have the
         // frame already.
-        let is_noticed = !is_unacknowledged && !on_wire.is_received;
+        let is_noticed = !is_unacknowledged && !destroyed.is_last_bit;
         for (id, node) in (0..).map(NodeId).zip(self.nodes.as_mut()) {
             let is_reader = node.role != Role::Sends && node.reads();
             node.role = Role::Reads;
             if is_noticed && is_reader {
                 node.receive_error();
-                sink(id, at, Notice::Failed { is_sender: false, kind: others, segment });
+                sink.learn(id, at, Notice::Failed { is_sender: false, kind: others, segment });
             }
         }
         self.update_ready();
@@ -206,6 +210,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     /// A frame or an error frame was on the wire until the intermission after it is over.
     #[inline]
     fn end(&mut self, start_ns: u64, recessive_since_ns: u64, idle_at_ns: u64) {
+        self.on_wire = None;
         self.idle_at_ns = idle_at_ns;
         self.recessive_since_ns = recessive_since_ns;
         if self.statistics.last_ns == 0 {
@@ -223,17 +228,30 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         kind: ErrorKind,
         segment: Segment,
         is_unacknowledged: bool,
-        sink: &mut impl FnMut(NodeId, u64, Notice),
+        sink: &mut impl Sink,
     ) {
         let Some(it) = self.node_mut(id) else { return };
         // An error-passive node that nobody acknowledges counts no further (ISO 11898-1, exception 1).
         let is_counted = !is_unacknowledged || it.state() == ErrorState::Active;
         let is_off = is_counted && it.transmit_error();
         it.give_up_single_shot();
-        sink(id, at, Notice::Failed { is_sender: true, kind, segment });
+        sink.learn(id, at, Notice::Failed { is_sender: true, kind, segment });
         if is_off {
             self.statistics.bus_offs += 1;
-            sink(id, at, Notice::BusOff);
+            sink.learn(id, at, Notice::BusOff);
         }
     }
+}
+
+/// How long a node waits after an intermission that was error-passive when it sent.
+fn suspension_ns(timing: Timing) -> u64 {
+    timing.nominal.duration_ns(SUSPEND_BITS)
+}
+
+/// The bit that a frame has there, if its length is not its own but that of a worst case: bits that it does not have count
+/// as its last one before the CRC delimiter.
+fn real_bit(frame: &Frame, assumed: Length, bit: u32) -> u32 {
+    let real = length(frame).unwrap_or(assumed).total() - TAIL_BITS;
+    let assumed = assumed.total() - TAIL_BITS;
+    if bit >= assumed { real + (bit - assumed) } else { bit.min(real - 1) }
 }

@@ -4,9 +4,9 @@
 //! An idle bus gives a sequence every 11 bits. On a busy one the end of a frame and its intermission are 11 recessive
 //! bits, and the next frame breaks the silence: one sequence per frame.
 
-use crate::bus::{Bus, Notice};
+use crate::bus::{Bus, Notice, Sink};
 use crate::faults::Faults;
-use crate::node::{Node, NodeId};
+use crate::node::Node;
 
 /// The recessive bits that a node counts while it takes no part.
 const SEQUENCE_BITS: u32 = 11;
@@ -47,12 +47,12 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     }
 
     /// Nodes that have seen what they waited for take part.
-    pub(crate) fn bring_back(&mut self, at: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
+    pub(crate) fn bring_back(&mut self, at: u64, sink: &mut impl Sink) {
         for id in self.ids() {
             let due = self.node(id).and_then(|it| self.back_at(it)).is_some_and(|due| due <= at);
             if due && let Some(it) = self.node_mut(id) {
                 it.come_back();
-                sink(id, at, Notice::TakesPart);
+                sink.learn(id, at, Notice::TakesPart);
             }
         }
         self.update_back();
@@ -60,7 +60,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     }
 
     /// A frame begins: whoever counts recessive bits begins a new sequence.
-    pub(crate) fn end_silence(&mut self, at: u64, sink: &mut impl FnMut(NodeId, u64, Notice)) {
+    pub(crate) fn end_silence(&mut self, at: u64, sink: &mut impl Sink) {
         for id in self.ids() {
             let Some(since) = self.node(id).and_then(|it| self.silent_since(it)) else { continue };
             let seen = self.sequences(at, since);
@@ -69,7 +69,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
             away.missing = away.missing.saturating_sub(seen);
             if away.missing == 0 {
                 it.come_back();
-                sink(id, at, Notice::TakesPart);
+                sink.learn(id, at, Notice::TakesPart);
             }
         }
     }

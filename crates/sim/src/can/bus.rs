@@ -1,6 +1,6 @@
 //! [`Bus`]: a bus of [`candor_can`] with the controllers that are its nodes.
 
-use candor_can::{Faults, Node, NodeId, Options, Stage, TimedFaults};
+use candor_can::{Faults, Node, NodeId, Options, TimedFaults};
 use candor_random::BitErrors;
 use candor_time::Nanos;
 use candor_wire::can::Timing;
@@ -52,6 +52,8 @@ pub(super) struct Bus {
     pub(super) senders: Vec<u32>,
     /// When the next arbitration is planned.
     pub(super) arbitration: Option<Time>,
+    /// When the frame on the wire is planned to end.
+    pub(super) end: Option<Time>,
     /// How many controllers are bus-off.
     pub(super) off: u32,
 }
@@ -67,6 +69,7 @@ impl Bus {
             controllers: Vec::new(),
             senders: Vec::new(),
             arbitration: None,
+            end: None,
             off: 0,
         }
     }
@@ -78,12 +81,6 @@ impl Bus {
         self.wire.nodes_mut().push(Node::TAKES_PART);
         self.wire.faults_mut().rates.push(fault_rate);
         node
-    }
-
-    /// What comes next on it of that kind, if it is due.
-    #[inline]
-    pub(super) fn due(&self, now: Time, stage: Stage) -> Option<(u64, Stage)> {
-        self.wire.next().filter(|&(at, next)| next == stage && at <= now.as_nanos())
     }
 
     /// What happened up to `now`: of an intermission or an error frame that is not over, only what has passed.

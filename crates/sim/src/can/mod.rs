@@ -320,7 +320,8 @@ impl Can {
         bus_ref.off += 1;
         self.controllers[at.0 as usize].went_off();
         self.changed.push(at.0);
-        self.call_changed(core, bus);
+        self.request_changed(core.now());
+        self.plan(core, bus);
         assert_eq!(self.state(at), ErrorState::BusOff);
     }
 }

@@ -3,7 +3,7 @@
 //! The bus has its own next instant. Two kinds of events bring it there: a frame or an error frame ends before
 //! processors choose, and the next frame is chosen when everybody who is ready at that instant is there.
 
-use candor_can::{Notice, Request, Stage};
+use candor_can::{NodeId, Notice, Request, Sink, Stage};
 use candor_causes::Cause;
 
 use super::bus::Bus;
@@ -20,15 +20,23 @@ impl Can {
     /// The queue of a controller has changed: its node wants to send the first frame of it.
     #[inline]
     pub(super) fn call<E: Includes<Event>>(&mut self, core: &mut Core<E>, controller: u32) {
-        let now = core.now();
+        if let Some(bus) = self.request(core.now(), controller) {
+            self.plan(core, bus);
+        }
+    }
+
+    /// A node wants to send the first frame of the queue of its controller: the bus, if that is another one than before.
+    #[inline]
+    fn request(&mut self, now: Time, controller: u32) -> Option<u32> {
         let controller = &mut self.controllers[controller as usize];
-        let Some(slot) = controller.to_request() else { return };
+        let slot = controller.to_request()?;
         controller.requested = Some(slot);
-        let Carried { frame, length, .. } = self.frames[slot];
+        let Carried { frame, length, .. } = &self.frames[slot];
         let at_ns = controller.reloads_until.max(now).as_nanos();
         let bus = &mut self.buses[controller.bus as usize];
-        bus.wire.request(controller.node, Request { frame, length, at_ns, is_single_shot: false });
-        plan_arbitration(core, controller.bus, bus);
+        let request = Request { frame: *frame, length: *length, at_ns, is_single_shot: false };
+        bus.wire.request(controller.node, request);
+        Some(controller.bus)
     }
 
     /// The frame with the smallest arbitration key goes on the wire, or controllers come back from bus-off.
@@ -44,12 +52,15 @@ impl Can {
         if bus_ref.arbitration.take_if(|at| *at == now).is_none() {
             return;
         }
-        if let Some(next) = bus_ref.due(now, Stage::Begins) {
-            self.step(core.now(), bus, next, outcomes);
-            self.plan_end(core, bus);
+        match bus_ref.wire.next() {
+            Some((at, Stage::Begins)) if at <= now.as_nanos() => {
+                self.step(now, bus, (at, Stage::Begins), None, outcomes);
+            }
+            _ => {}
         }
         // Controllers that have come back take part in the arbitration of this instant.
-        self.call_changed(core, bus);
+        self.request_changed(now);
+        self.plan(core, bus);
     }
 
     /// The frame on the wire is over, or an error flag begins.
@@ -60,45 +71,64 @@ impl Can {
         outcomes: &mut Vec<Outcome>,
     ) {
         let now = core.now();
-        while let Some(next) = self.buses[bus as usize].due(now, Stage::GoesOn) {
-            self.step(now, bus, next, outcomes);
+        self.buses[bus as usize].end = None;
+        while let Some((at, Stage::GoesOn)) = self.buses[bus as usize].wire.next()
+            && at <= now.as_nanos()
+        {
+            let from = self.buses[bus as usize].senders.first().and_then(|&sender| {
+                let slot = self.controllers[sender as usize].on_wire()?;
+                Some((ControllerId(sender), self.frames[slot].id))
+            });
+            self.step(now, bus, (at, Stage::GoesOn), from, outcomes);
         }
-        self.plan_end(core, bus);
-        self.call_changed(core, bus);
+        self.request_changed(now);
+        self.plan(core, bus);
     }
 
-    /// What is due on a bus happens.
+    /// What is due on a bus happens. `from` is the first of those that send what is on the wire, and the number of its
+    /// frame.
     #[inline]
-    fn step(&mut self, now: Time, bus: u32, next: (u64, Stage), outcomes: &mut Vec<Outcome>) {
+    fn step(
+        &mut self,
+        now: Time,
+        bus: u32,
+        next: (u64, Stage),
+        from: Option<(ControllerId, FrameId)>,
+        outcomes: &mut Vec<Outcome>,
+    ) {
         let Self { buses, controllers, frames, changed } = self;
         let Bus { wire, controllers: on_bus, senders, off, .. } = &mut buses[bus as usize];
-        let from = senders.first().and_then(|&it| {
-            let slot = controllers[it as usize].on_wire()?;
-            Some((ControllerId(it), frames[slot].id))
-        });
-        let mut nodes = Nodes { now, from, senders, off, controllers, frames, changed, outcomes };
-        wire.step(next, &mut |node, _, notice| nodes.learn(on_bus[node.0 as usize], notice));
+        let nodes =
+            &mut Nodes { now, from, on_bus, senders, off, controllers, frames, changed, outcomes };
+        wire.step(next, nodes);
     }
 
-    /// A frame on the wire has an end.
+    /// Plans when the next frame begins, unless that is planned; or when the one on the wire ends, which is planned once
+    /// for each stage of it.
     #[inline]
-    fn plan_end<E: Includes<Event>>(&self, core: &mut Core<E>, bus: u32) {
-        if let Some((at, Stage::GoesOn)) = self.buses[bus as usize].wire.next() {
-            core.plan(Time::from_nanos(at), Event::End(bus));
+    pub(super) fn plan<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32) {
+        let bus_ref = &mut self.buses[bus as usize];
+        let Some((at, stage)) = bus_ref.wire.next() else { return };
+        let at = Time::from_nanos(at);
+        let (planned, event) = match stage {
+            Stage::Begins => (&mut bus_ref.arbitration, Event::Arbitrate(bus)),
+            Stage::GoesOn => (&mut bus_ref.end, Event::End(bus)),
+        };
+        if planned.is_none_or(|planned| at < planned) {
+            *planned = Some(at);
+            core.plan(at, event);
         }
     }
 
     /// Controllers whose nodes learned something want to send what is first in their queues now.
     #[inline]
-    pub(super) fn call_changed<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32) {
-        let now = core.now();
-        let mut changed = std::mem::take(&mut self.changed);
-        for controller in changed.drain(..) {
+    pub(super) fn request_changed(&mut self, now: Time) {
+        for index in 0..self.changed.len() {
+            let controller = self.changed[index];
             self.restart(now, controller);
-            self.call(core, controller);
+            self.request(now, controller);
         }
-        self.changed = changed;
-        plan_arbitration(core, bus, &mut self.buses[bus as usize]);
+        self.changed.clear();
     }
 
     /// The driver of a controller that is bus-off wants it back after a while, if drivers do on its bus.
@@ -114,23 +144,12 @@ impl Can {
     }
 }
 
-/// Plans when the next frame begins, unless that is planned or a frame is on the wire.
-#[inline]
-fn plan_arbitration<E: Includes<Event>>(core: &mut Core<E>, id: u32, bus: &mut Bus) {
-    if let Some((at, Stage::Begins)) = bus.wire.next() {
-        let at = Time::from_nanos(at);
-        if bus.arbitration.is_none_or(|planned| at < planned) {
-            bus.arbitration = Some(at);
-            core.plan(at, Event::Arbitrate(id));
-        }
-    }
-}
-
 /// What nodes learn at one stage of a bus, and whom it concerns.
 struct Nodes<'a> {
     now: Time,
     /// The first of those that send what is on the wire, and the number of its frame.
     from: Option<(ControllerId, FrameId)>,
+    on_bus: &'a [u32],
     senders: &'a mut Vec<u32>,
     off: &'a mut u32,
     controllers: &'a mut [Controller],
@@ -140,9 +159,11 @@ struct Nodes<'a> {
     outcomes: &'a mut Vec<Outcome>,
 }
 
-impl Nodes<'_> {
-    #[inline]
-    fn learn(&mut self, controller: u32, notice: Notice) {
+impl Sink for Nodes<'_> {
+    // Each notice is made where it is known which one it is: inlined there, little of this is left.
+    #[inline(always)]
+    fn learn(&mut self, node: NodeId, _: u64, notice: Notice) {
+        let controller = self.on_bus[node.0 as usize];
         let at = ControllerId(controller);
         let it = &mut self.controllers[controller as usize];
         match notice {
@@ -180,7 +201,7 @@ impl Nodes<'_> {
                         _ => Outcome::Sent { at, frame },
                     });
                 }
-                self.senders.retain(|&sender| sender != controller);
+                self.senders.clear();
                 self.changed.push(controller);
             }
             Notice::Failed { is_sender: true, .. } => {
