@@ -135,24 +135,22 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
             true => u64::MAX,
             false => at + after(self.timing, length, wire_bits(length) - 1),
         };
-        let mut on_wire = OnWire {
+        (self.abandoned, self.destroyed) = (None, None);
+        self.on_wire = Some(OnWire {
             sender,
-            abandoned: None,
             length,
             start_ns: at,
             received_at_ns,
             ends_at_ns: at + self.timing.duration_ns(length.without_intermission()),
             gives_way_at_ns: u64::MAX,
             is_received: false,
-            destroyed: None,
-        };
+        });
         if fault.is_some() || collision.is_some() || !self.options.is_acknowledged {
             let wrong = fault.into_iter().chain(collision).min();
-            if let Some(destroyed) = self.destroyed(&on_wire, wrong) {
-                on_wire.destroy(destroyed);
+            if let Some(destroyed) = self.destroyed(at, length, wrong) {
+                self.destroy(destroyed);
             }
         }
-        self.on_wire = Some(on_wire);
     }
 
     /// Those that lose arbitration against what is on the wire: when they learn it, and at which bit.

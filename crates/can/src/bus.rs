@@ -139,8 +139,6 @@ pub enum Stage {
 pub(crate) struct OnWire {
     /// The first of those that send it; its request has the frame.
     pub(crate) sender: NodeId,
-    /// The frame, if that node has left meanwhile.
-    pub(crate) abandoned: Option<Frame>,
     pub(crate) length: Length,
     pub(crate) start_ns: u64,
     /// When receivers have it, if nothing destroys it before; `u64::MAX` if they have it, or get it when it ends.
@@ -150,7 +148,6 @@ pub(crate) struct OnWire {
     /// When the next of those learns its fate that gave way to it; `u64::MAX` if there is none.
     pub(crate) gives_way_at_ns: u64,
     pub(crate) is_received: bool,
-    pub(crate) destroyed: Option<Destroyed>,
 }
 
 /// How a frame ends early.
@@ -172,16 +169,6 @@ pub(crate) struct Destroyed {
     pub(crate) is_last_bit: bool,
 }
 
-impl OnWire {
-    pub(crate) fn destroy(&mut self, destroyed: Destroyed) {
-        self.ends_at_ns = destroyed.flag_ns;
-        if !destroyed.is_last_bit {
-            self.received_at_ns = u64::MAX;
-        }
-        self.destroyed = Some(destroyed);
-    }
-}
-
 /// A CAN bus: `N` has its nodes, `F` says which bits are inverted.
 #[derive(Clone, Copy, Debug)]
 pub struct Bus<N, F> {
@@ -190,6 +177,10 @@ pub struct Bus<N, F> {
     pub(crate) nodes: N,
     pub(crate) faults: F,
     pub(crate) on_wire: Option<OnWire>,
+    /// How it ends early, if it does.
+    pub(crate) destroyed: Option<Destroyed>,
+    /// The frame on the wire, if its first sender has left meanwhile.
+    pub(crate) abandoned: Option<Frame>,
     now_ns: u64,
     /// When the intermission after the last frame or error frame is over.
     pub(crate) idle_at_ns: u64,
@@ -212,6 +203,8 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
             nodes,
             faults,
             on_wire: None,
+            destroyed: None,
+            abandoned: None,
             now_ns: 0,
             idle_at_ns: 0,
             recessive_since_ns: 0,
@@ -341,8 +334,8 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         let is_sending = self.is_sending(node);
         if is_sending {
             let frame = self.node(node).and_then(|it| it.request).map(|it| it.frame);
-            if let Some(on_wire) = self.on_wire.as_mut().filter(|it| it.sender == node) {
-                on_wire.abandoned = frame;
+            if self.on_wire.as_ref().is_some_and(|it| it.sender == node) {
+                self.abandoned = frame;
             }
         }
         let Some(it) = self.node_mut(node) else { return };
@@ -447,11 +440,8 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     /// The frame on the wire.
     #[inline]
     pub(crate) fn frame(&self) -> Option<&Frame> {
-        let on_wire = self.on_wire.as_ref()?;
-        on_wire
-            .abandoned
-            .as_ref()
-            .or_else(|| Some(&self.node(on_wire.sender)?.request.as_ref()?.frame))
+        let sender = self.on_wire.as_ref()?.sender;
+        self.abandoned.as_ref().or_else(|| Some(&self.node(sender)?.request.as_ref()?.frame))
     }
 
     #[inline]

@@ -17,8 +17,13 @@ const SUSPEND_BITS: u32 = 8;
 impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     /// How a frame ends early, if it does: at a wrong bit (inverted, or where senders differ), or because nobody
     /// acknowledges it.
-    pub(crate) fn destroyed(&self, on_wire: &OnWire, wrong: Option<u32>) -> Option<Destroyed> {
-        let total = wire_bits(on_wire.length);
+    pub(crate) fn destroyed(
+        &self,
+        start_ns: u64,
+        length: Length,
+        wrong: Option<u32>,
+    ) -> Option<Destroyed> {
+        let total = wire_bits(length);
         let slot = total - FRAME_TAIL_BITS - 1;
         let acknowledges = |it: &Node| it.role != Role::Sends && it.acknowledges();
         let is_acknowledged =
@@ -31,8 +36,8 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         let wrong = wrong.filter(|_| !is_inverted);
         let bit = wrong.into_iter().chain(unacknowledged).min()?;
         let is_unacknowledged = bit == slot && !is_acknowledged;
-        let frame = self.node(on_wire.sender)?.request.as_ref()?.frame;
-        let seen = error::bit(&frame, real_bit(&frame, on_wire.length, bit))?;
+        let frame = self.frame()?;
+        let seen = error::bit(frame, real_bit(frame, length, bit))?;
         let run = seen.opposite_before + 1;
         let is_dominant = seen.value;
         // Six equal bits, or a wrong bit where the form is fixed, are seen by all at the same time. Else the others notice
@@ -50,7 +55,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
             (false, true) => ErrorKind::Form,
             (false, false) => ErrorKind::Bit,
         };
-        let flag_ns = on_wire.start_ns + after(self.timing, on_wire.length, bit + 1);
+        let flag_ns = start_ns + after(self.timing, length, bit + 1);
         let over_ns = flag_ns + self.bits(flags + ERROR_TAIL_BITS);
         Some(Destroyed {
             kind,
@@ -68,27 +73,36 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         })
     }
 
+    /// The frame on the wire ends so.
+    #[cold]
+    pub(crate) fn destroy(&mut self, destroyed: Destroyed) {
+        if let Some(on_wire) = &mut self.on_wire {
+            on_wire.ends_at_ns = destroyed.flag_ns;
+            if !destroyed.is_last_bit {
+                on_wire.received_at_ns = u64::MAX;
+            }
+        }
+        self.destroyed = Some(destroyed);
+    }
+
     /// The only sender of the frame on the wire is gone: the others see six equal bits, unless all bits that are left are
     /// recessive.
     pub(crate) fn break_off(&mut self, now_ns: u64) {
-        let (flag_ns, recessive_ns) = (self.bits(FLAG_BITS), self.bits(2 * FLAG_BITS));
-        let over_ns = self.bits(FLAG_BITS + FLAG_BITS + ERROR_TAIL_BITS);
-        let timing = self.timing;
-        let Some(on_wire) = &mut self.on_wire else { return };
-        let head = wire_bits(on_wire.length) - FRAME_TAIL_BITS;
-        let recessive_from_ns = on_wire.start_ns + after(timing, on_wire.length, head);
-        if on_wire.destroyed.is_none() && now_ns < recessive_from_ns {
-            on_wire.destroy(Destroyed {
-                kind: ErrorKind::Stuff,
-                others: ErrorKind::Stuff,
-                segment: Segment::DataField,
-                flag_ns: now_ns + flag_ns,
-                recessive_ns: now_ns + recessive_ns,
-                over_ns: now_ns + over_ns,
-                is_unacknowledged: false,
-                is_last_bit: false,
-            });
+        let Some(OnWire { length, start_ns, .. }) = self.on_wire else { return };
+        let head = wire_bits(length) - FRAME_TAIL_BITS;
+        if self.destroyed.is_some() || now_ns >= start_ns + after(self.timing, length, head) {
+            return;
         }
+        self.destroy(Destroyed {
+            kind: ErrorKind::Stuff,
+            others: ErrorKind::Stuff,
+            segment: Segment::DataField,
+            flag_ns: now_ns + self.bits(FLAG_BITS),
+            recessive_ns: now_ns + self.bits(2 * FLAG_BITS),
+            over_ns: now_ns + self.bits(FLAG_BITS) + self.bits(FLAG_BITS + ERROR_TAIL_BITS),
+            is_unacknowledged: false,
+            is_last_bit: false,
+        });
     }
 
     /// The frame on the wire comes to its next stage.
@@ -101,7 +115,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         if on_wire.received_at_ns <= at {
             return self.receive(at, sink);
         }
-        if on_wire.destroyed.is_some() {
+        if self.destroyed.is_some() {
             self.flag(at, sink);
         } else {
             self.send(at, sink);
@@ -166,12 +180,12 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     /// The first error flag begins.
     #[cold]
     fn flag(&mut self, at: u64, sink: &mut impl Sink) {
-        let Some(OnWire { start_ns: started_ns, destroyed: Some(destroyed), .. }) = self.on_wire
+        let (Some(OnWire { start_ns: started_ns, is_received, .. }), Some(destroyed)) =
+            (self.on_wire, self.destroyed)
         else {
             return;
         };
-        let was_received = self.on_wire.as_ref().is_some_and(|it| it.is_received);
-        if destroyed.is_last_bit && !was_received {
+        if destroyed.is_last_bit && !is_received {
             self.receive(at, sink);
         }
         let Destroyed { kind, others, segment, is_unacknowledged, over_ns, .. } = destroyed;

@@ -87,7 +87,7 @@ impl Can {
 
     /// What is due on a bus happens. `from` is the first of those that send what is on the wire, and the number of its
     /// frame.
-    #[inline]
+    #[inline(always)]
     fn step(
         &mut self,
         now: Time,
@@ -125,8 +125,11 @@ impl Can {
     pub(super) fn request_changed(&mut self, now: Time) {
         for index in 0..self.changed.len() {
             let controller = self.changed[index];
-            self.restart(now, controller);
-            self.request(now, controller);
+            if self.controllers[controller as usize].is_bus_off {
+                self.restart(now, controller);
+            } else {
+                self.request(now, controller);
+            }
         }
         self.changed.clear();
     }
@@ -135,9 +138,7 @@ impl Can {
     fn restart(&mut self, now: Time, controller: u32) {
         let controller = &self.controllers[controller as usize];
         let bus = &mut self.buses[controller.bus as usize];
-        if controller.is_bus_off
-            && let Some(after) = bus.config.restart
-        {
+        if let Some(after) = bus.config.restart {
             let from_ns = (now + after).as_nanos();
             bus.wire.join(controller.node, false, SAMPLE_POINT_PERMILLE, from_ns);
         }

@@ -25,7 +25,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     pub(super) fn follow_buses(&mut self, observer: &mut impl Observer) {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let mut hearing = Hearing::default();
-        for outcome in outcomes.drain(..) {
+        for &outcome in &outcomes {
             match outcome {
                 Outcome::Started { frame, .. } => self.started(frame.0),
                 Outcome::Failed { .. } => self.moved_at = self.core.now(),
@@ -46,6 +46,7 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
                 }
             }
         }
+        outcomes.clear();
         self.outcomes = outcomes;
     }
 
