@@ -123,7 +123,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     }
 
     /// The frame that a node wants to send is on the wire, until its end or until an error.
-    #[inline]
+    #[inline(always)]
     fn occupy(
         &mut self,
         at: u64,

@@ -409,7 +409,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     }
 
     /// What is next happens, at this time. `sink` gets what nodes learn.
-    #[inline]
+    #[inline(always)]
     pub fn step(&mut self, (at, stage): (u64, Stage), sink: &mut impl Sink) {
         self.now_ns = at;
         match stage {

@@ -52,8 +52,6 @@ pub(super) struct Bus {
     pub(super) senders: Vec<u32>,
     /// When the next arbitration is planned.
     pub(super) arbitration: Option<Time>,
-    /// When the frame on the wire is planned to end.
-    pub(super) end: Option<Time>,
     /// How many controllers are bus-off.
     pub(super) off: u32,
 }
@@ -69,7 +67,6 @@ impl Bus {
             controllers: Vec::new(),
             senders: Vec::new(),
             arbitration: None,
-            end: None,
             off: 0,
         }
     }

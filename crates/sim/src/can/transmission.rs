@@ -20,8 +20,10 @@ impl Can {
     /// The queue of a controller has changed: its node wants to send the first frame of it.
     #[inline]
     pub(super) fn call<E: Includes<Event>>(&mut self, core: &mut Core<E>, controller: u32) {
-        if let Some(bus) = self.request(core.now(), controller) {
-            self.plan(core, bus);
+        if let Some(bus) = self.request(core.now(), controller)
+            && let Some((at, Stage::Begins)) = self.buses[bus as usize].wire.next()
+        {
+            self.plan_arbitration(core, bus, Time::from_nanos(at));
         }
     }
 
@@ -71,7 +73,6 @@ impl Can {
         outcomes: &mut Vec<Outcome>,
     ) {
         let now = core.now();
-        self.buses[bus as usize].end = None;
         while let Some((at, Stage::GoesOn)) = self.buses[bus as usize].wire.next()
             && at <= now.as_nanos()
         {
@@ -103,20 +104,23 @@ impl Can {
         wire.step(next, nodes);
     }
 
-    /// Plans when the next frame begins, unless that is planned; or when the one on the wire ends, which is planned once
-    /// for each stage of it.
-    #[inline]
+    /// Plans what comes next on a bus after an event of it: when the frame on the wire ends, or when the next one begins.
+    #[inline(always)]
     pub(super) fn plan<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32) {
-        let bus_ref = &mut self.buses[bus as usize];
-        let Some((at, stage)) = bus_ref.wire.next() else { return };
-        let at = Time::from_nanos(at);
-        let (planned, event) = match stage {
-            Stage::Begins => (&mut bus_ref.arbitration, Event::Arbitrate(bus)),
-            Stage::GoesOn => (&mut bus_ref.end, Event::End(bus)),
-        };
+        match self.buses[bus as usize].wire.next() {
+            Some((at, Stage::GoesOn)) => core.plan(Time::from_nanos(at), Event::End(bus)),
+            Some((at, Stage::Begins)) => self.plan_arbitration(core, bus, Time::from_nanos(at)),
+            None => {}
+        }
+    }
+
+    /// The next frame begins at `at`: plans that, unless it is planned.
+    #[inline(always)]
+    fn plan_arbitration<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32, at: Time) {
+        let planned = &mut self.buses[bus as usize].arbitration;
         if planned.is_none_or(|planned| at < planned) {
             *planned = Some(at);
-            core.plan(at, event);
+            core.plan(at, Event::Arbitrate(bus));
         }
     }
 
