@@ -111,6 +111,27 @@ fn the_most_urgent_frame_is_next() {
     assert_eq!(order, expected);
 }
 
+/// Different frames with one identifier destroy each other, until both nodes are error-passive and one of them gives way; it
+/// goes bus-off in the end, comes back, and all of its frames are sent all the same.
+#[test]
+fn frames_with_one_identifier_all_come_in_the_end() {
+    let name = bus("collision", "bitrate=10k&queue=32");
+    let texts: Vec<_> =
+        (0..36).map(|at| (1 + at % 2, format!("123#{:02X}{at:02X}", at % 2))).collect();
+    let mut frames = vec![(0, "000#FFFFFFFFFFFFFFFF")];
+    frames.extend(texts.iter().map(|(node, text)| (*node, text.as_str())));
+    let (received, stamps): (Vec<_>, Vec<_>) = compete(&name, &frames).into_iter().unzip();
+    // 36 frames of at most 75 bits and 16 error frames of at most 60 take 3,660 bits: the rest is the silence after bus-off.
+    let bits = (stamps[36] - stamps[0]) / 100_000;
+    assert!(bits > 3_660 + 11, "{bits} bits");
+    for node in 0..3 {
+        let of_node = |it: &&(usize, &str)| it.0 == node;
+        let sent: Vec<_> = frames.iter().filter(of_node).map(|it| it.1).collect();
+        let came: Vec<_> = received.iter().filter(|text| sent.contains(&text.as_str())).collect();
+        assert_eq!(came, sent, "{node}");
+    }
+}
+
 #[test]
 fn a_queue_has_its_bound_and_room_again() {
     let name = bus("queue", "bitrate=20k&queue=3");

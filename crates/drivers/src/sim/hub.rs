@@ -1,25 +1,26 @@
-//! The bus: a thread that takes frames from nodes, arbitrates between them, and sends each frame to all
+//! The hub: a thread that has a bus of [`candor_can`] in real time. It takes frames from nodes, and sends each frame to all
 //! other nodes when it is complete.
 //!
 //! ```text
-//!  start of frame                            complete: all nodes have it    free
+//!  start of frame                            complete: all nodes have it    idle
 //!  |--- arbitration, data, CRC, end of frame ---|--- 3 bits of intermission ---|--- next frame
 //! ```
 //!
-//! The schedule is absolute: a frame that waits starts when the bus is free, however late the
-//! thread wakes up. Of the frames that wait, one per node, the one that wins arbitration is
-//! next. A frame that is not acknowledged, because nobody else is there, is transmitted all the
-//! same.
+//! The schedule is absolute: the bus is told since when a frame waits and has its own next instant, so a frame that
+//! waits starts when the bus is idle, however late the thread wakes up. A hub that had no processor when the bus became
+//! idle lets no frame begin before it was there. A frame that is not acknowledged, because nobody else is there, is
+//! transmitted all the same.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::unix::net::{UnixListener, UnixStream};
 
+use candor_can::{Bus, Node, NodeId, Notice, Options, Request, Stage};
 use candor_linux::clock;
 use candor_linux::poll::{Interest, Poll};
 use candor_linux::{Sent, peer, quick, realtime};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
-use candor_wire::can::bits::{self, INTERMISSION_BITS};
+use candor_wire::can::bits;
 use candor_wire::can::{Frame, Timing};
 
 use super::MAX_QUEUED;
@@ -32,9 +33,14 @@ pub(super) const MAX_CONNECTIONS: usize = 256;
 const JOIN_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// How long nobody is let in after the process had no descriptor or memory for one more.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
-/// Frames that are completed before messages of nodes are read again.
-const MAX_PER_TURN: usize = 64;
+/// Steps of the bus, two for each frame, before messages of nodes are read again.
+const MAX_PER_TURN: usize = 128;
 const LISTENER: u64 = u64::MAX;
+/// Where in a bit nodes sample, in thousandths. All see the same levels, so it decides nothing.
+const SAMPLE_POINT_PERMILLE: u16 = 800;
+/// Nodes see frames when they are complete, and all get through.
+const OPTIONS: Options =
+    Options { is_acknowledged: true, receives_at_end: true, is_arbitration_silent: true };
 
 /// Runs a bus until its last node has left.
 pub(super) fn run(listener: UnixListener, timing: Timing) {
@@ -55,38 +61,30 @@ struct Connection {
     since: Instant<Monotonic>,
     /// `None` until it has joined.
     purpose: Option<Purpose>,
-    /// Frames to transmit.
-    queue: VecDeque<(Frame, Instant<Monotonic>)>,
+    /// Frames to transmit; the first one is what its node of the bus wants to send.
+    queue: VecDeque<Request>,
+    /// Whether the first of them is on the bus.
+    is_sending: bool,
     /// Frames that were transmitted.
     transmitted: u64,
     /// Frames that it was too slow to receive.
     lost: u64,
 }
 
-/// A frame on the bus.
-struct Current {
-    /// The connection it came from, and the node.
-    from: usize,
-    node: u64,
-    frame: Frame,
-    complete: Instant<Monotonic>,
-    free: Instant<Monotonic>,
-}
-
 struct Hub {
     listener: UnixListener,
-    timing: Timing,
     poll: Poll,
-    /// Their places are their tokens.
+    /// Their places are their tokens, and those of their nodes on the bus.
     connections: Vec<Option<Connection>>,
     /// When to look for connections that have not joined; `None` if all have.
     overdue: Option<Instant<Monotonic>>,
     /// Until when the listener is not looked at.
     accepts_again: Option<Instant<Monotonic>>,
     ready: Vec<u64>,
-    current: Option<Current>,
-    /// When the bus was free again behind the last frame.
-    free: Instant<Monotonic>,
+    /// Its times are those of the monotonic clock.
+    bus: Bus<Vec<Node>, ()>,
+    /// The connections whose frame is on the bus, and the numbers of their nodes.
+    senders: Vec<(usize, u64)>,
     /// What to add to an instant of the schedule for a stamp; taken when the bus becomes busy, so
     /// that the stamps of frames that follow each other are exact.
     since_1970: u64,
@@ -98,14 +96,13 @@ impl Hub {
         poll.add(&listener, Interest::Read, LISTENER)?;
         Ok(Self {
             listener,
-            timing,
             poll,
             connections: Vec::new(),
             overdue: None,
             accepts_again: None,
             ready: Vec::with_capacity(MAX_CONNECTIONS + 1),
-            current: None,
-            free: Instant::ZERO,
+            bus: Bus::new(timing, Vec::new(), (), OPTIONS),
+            senders: Vec::new(),
             since_1970: 0,
         })
     }
@@ -113,8 +110,8 @@ impl Hub {
     fn work(&mut self) -> Result<(), candor_linux::Error> {
         let mut was_joined = false;
         loop {
-            let complete = self.current.as_ref().map(|current| current.complete);
-            let next = [complete, self.overdue, self.accepts_again].into_iter().flatten().min();
+            let on_bus = self.bus.deadline().map(Instant::from_nanos);
+            let next = [on_bus, self.overdue, self.accepts_again].into_iter().flatten().min();
             let timeout = match next {
                 Some(next) => Some(next.since(clock::now())),
                 None if was_joined => None,
@@ -219,86 +216,88 @@ impl Hub {
             since,
             purpose: None,
             queue: VecDeque::with_capacity(MAX_QUEUED),
+            is_sending: false,
             transmitted: 0,
             lost: 0,
         });
         match self.connections.get_mut(token) {
             Some(place) => *place = connection,
-            None => self.connections.push(connection),
+            None => {
+                self.connections.push(connection);
+                self.bus.nodes_mut().push(Node::TAKES_PART);
+            }
         }
     }
 
     /// Reads the messages of a node. Closes the connection if the node has, or if a message is invalid.
     fn read(&mut self, token: usize) {
-        let rates = Rates::from_timing(self.timing);
+        let rates = Rates::from_timing(self.bus.timing());
         let Some(place) = self.connections.get_mut(token) else { return };
         let Some(connection) = place else { return };
+        let had_frames = !connection.queue.is_empty();
         let is_valid = match connection.reader.fill(&connection.stream, false) {
             ReadOutcome::Closed => false,
             ReadOutcome::Nothing => true,
             ReadOutcome::Bytes => connection.handle_messages(rates),
         };
+        let node = NodeId(token as u32);
         if !is_valid {
             // What it had to transmit leaves with it; what is on the bus is completed.
             *place = None;
+            self.bus.withdraw(node);
+        } else if !had_frames && let Some(&first) = connection.queue.front() {
+            self.bus.request(node, first);
         }
     }
 
-    /// Completes the frame on the bus, and starts the next one, as often as it is time.
+    /// Brings the bus to this instant: frames begin and are completed as often as it is time.
     fn pass_time(&mut self) {
         for _ in 0..MAX_PER_TURN {
             let now = clock::now::<Monotonic>();
-            match self.current.take() {
-                Some(current) if current.complete > now => {
-                    self.current = Some(current);
-                    return;
-                }
-                Some(current) => {
-                    self.complete(&current);
-                    // Those that were there when it ended start as soon as the bus is free.
-                    self.free = current.free;
-                    self.start(current.free);
-                }
-                None => {
-                    if self.free <= now {
-                        let since_1970 = clock::now::<Realtime>().as_nanos();
-                        self.since_1970 = since_1970.saturating_sub(now.as_nanos());
-                    }
-                    self.start(self.free.max(now));
-                }
+            let next = self.bus.next().filter(|&(at_ns, _)| at_ns <= now.as_nanos());
+            let Some((at_ns, stage)) = next else { return };
+            if stage == Stage::Begins && self.bus.idle_at_ns() < at_ns {
+                let since_1970 = clock::now::<Realtime>().as_nanos();
+                self.since_1970 = since_1970.saturating_sub(now.as_nanos());
             }
-            if self.current.is_none() {
-                return;
+            let (mut sent, mut changed) = (None, None);
+            let Self { bus, connections, senders, .. } = self;
+            bus.step((at_ns, stage), &mut |node: NodeId, _: u64, notice: Notice| {
+                let token = node.0 as usize;
+                let connection = connections.get_mut(token).and_then(Option::as_mut);
+                match (notice, connection) {
+                    (Notice::Started, Some(connection)) => {
+                        connection.is_sending = true;
+                        senders.push((token, connection.node));
+                    }
+                    (Notice::Failed { is_sender: true, .. }, connection) => {
+                        senders.retain(|&(sender, _)| sender != token);
+                        connection.into_iter().for_each(|it| it.is_sending = false);
+                    }
+                    (Notice::Sent(passage), _) => sent = Some(passage.frame),
+                    (Notice::BusOff | Notice::TakesPart, _) => changed = Some((node, notice)),
+                    _ => {}
+                }
+            });
+            match changed {
+                // Its frames wait until it takes part again, which it wants at once.
+                Some((node, Notice::BusOff)) => {
+                    self.bus.join(node, false, SAMPLE_POINT_PERMILLE, at_ns);
+                }
+                Some((node, _)) => self.request_first(node),
+                None => {}
+            }
+            if let Some(frame) = sent {
+                self.complete(frame, at_ns);
             }
         }
     }
 
-    /// Lets the frame that wins arbitration begin: when the bus is free, or when the first one was handed over.
-    fn start(&mut self, free: Instant<Monotonic>) {
-        let connections = self.connections.iter().enumerate();
-        let heads = connections.filter_map(|(token, connection)| {
-            let (frame, at) = connection.as_ref()?.queue.front()?;
-            Some((frame.arbitration_key(), *at, token))
-        });
-        let Some((begin, from)) = winner(heads, free) else { return };
-        let Some(Some(connection)) = self.connections.get_mut(from) else { return };
-        let Some((frame, _)) = connection.queue.pop_front() else { return };
-        // An error report has no length, and is refused by who transmits.
-        let Ok(length) = bits::length(&frame) else { return };
-        let complete = self.timing.duration_ns(length.without_intermission());
-        let complete = begin + Nanos::from_nanos(complete);
-        let node = connection.node;
-        let pause = self.timing.nominal.duration_ns(INTERMISSION_BITS);
-        let free = complete + Nanos::from_nanos(pause);
-        self.current = Some(Current { from, node, frame, complete, free });
-    }
-
-    /// Sends a frame to all nodes that receive, and then confirms it to the node that transmitted it.
-    fn complete(&mut self, current: &Current) {
-        let time_ns = self.since_1970.saturating_add(current.complete.as_nanos());
-        for place in &mut self.connections {
-            let Some(connection) = place else { continue };
-            let is_own = connection.node == current.node;
+    /// Sends a frame to all nodes that receive, and then confirms it to those that transmitted it.
+    fn complete(&mut self, frame: Frame, at_ns: u64) {
+        let time_ns = self.since_1970.saturating_add(at_ns);
+        for connection in self.connections.iter_mut().flatten() {
+            let is_own = self.senders.iter().any(|&(_, node)| node == connection.node);
             let is_to_receive = match connection.purpose {
                 Some(Purpose::Receive) => !is_own,
                 Some(Purpose::ReceiveOwn) => true,
@@ -308,7 +307,7 @@ impl Hub {
                 continue;
             }
             let lost = connection.lost;
-            let message = Message::Received { frame: current.frame, is_own, time_ns, lost };
+            let message = Message::Received { frame, is_own, time_ns, lost };
             match quick::try_send(&connection.stream, &message.encode()) {
                 Ok(Sent::Taken) => {}
                 Ok(Sent::QueueFull | Sent::WouldBlock) => connection.lost += 1,
@@ -317,15 +316,27 @@ impl Hub {
             }
         }
         // Last: the process of who transmitted may be this one, and end then.
-        if let Some(Some(connection)) = self.connections.get_mut(current.from)
+        for (token, _) in self.senders.drain(..) {
             // It may have left meanwhile, and another may have its place.
-            && connection.node == current.node
-            && connection.purpose == Some(Purpose::Transmit)
-        {
-            connection.transmitted += 1;
-            let message = Message::Transmitted(connection.transmitted);
-            // There is room: who transmits has no more than so many frames on the way.
-            let _ = quick::try_send(&connection.stream, &message.encode());
+            let Some(Some(connection)) = self.connections.get_mut(token) else { continue };
+            if std::mem::take(&mut connection.is_sending) {
+                connection.queue.pop_front();
+                connection.transmitted += 1;
+                let message = Message::Transmitted(connection.transmitted);
+                // There is room: who transmits has no more than so many frames on the way.
+                let _ = quick::try_send(&connection.stream, &message.encode());
+            }
+            if let Some(&first) = connection.queue.front() {
+                self.bus.request(NodeId(token as u32), first);
+            }
+        }
+    }
+
+    /// A node of the bus wants to send what is first in the queue of its connection.
+    fn request_first(&mut self, node: NodeId) {
+        let connection = self.connections.get(node.0 as usize).and_then(Option::as_ref);
+        if let Some(&first) = connection.and_then(|it| it.queue.front()) {
+            self.bus.request(node, first);
         }
     }
 }
@@ -351,26 +362,14 @@ impl Connection {
                     if self.queue.len() < MAX_QUEUED && bits::length(&frame).is_ok() =>
                 {
                     // Not later than now, whatever it says.
-                    let at = Instant::from_nanos(at_ns).min(clock::now());
-                    self.queue.push_back((frame, at));
+                    let at_ns = at_ns.min(clock::now::<Monotonic>().as_nanos());
+                    self.queue.extend(Request::new(frame, at_ns));
                 }
                 _ => return false,
             }
         }
         true
     }
-}
-
-/// When the next frame begins on a bus that is free from then on, and whose it is, of keys of arbitration, instants at which frames
-/// were handed over, and tokens. A hub that had no processor when the bus became free lets no frame begin before it was there.
-fn winner<K: Ord>(
-    heads: impl Iterator<Item = (K, Instant<Monotonic>, usize)> + Clone,
-    free: Instant<Monotonic>,
-) -> Option<(Instant<Monotonic>, usize)> {
-    let first = heads.clone().map(|(_, at, _)| at).min()?;
-    let begin = free.max(first);
-    let there = heads.filter(|(_, at, _)| *at <= begin);
-    there.map(|(key, _, token)| (key, token)).min().map(|(_, token)| (begin, token))
 }
 
 /// Listens on a socket of this name; `None` if another process does.
@@ -384,28 +383,5 @@ pub(super) fn listen(
         }
         Err(error) if error.kind() == ErrorKind::AddrInUse => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_frame_begins_when_the_bus_is_free_and_it_is_there() {
-        for (heads, expected) in [
-            (&[][..], None),
-            // Those that were there when the bus became free: the most urgent one.
-            (&[(7, 90), (3, 100), (1, 101)], Some((100, 1))),
-            // Nobody was: the first that came, at its time, though a more urgent one came later.
-            (&[(7, 130), (1, 140)], Some((130, 0))),
-            (&[(7, 130), (1, 130)], Some((130, 1))),
-            (&[(7, 0)], Some((100, 0))),
-        ] {
-            let heads = heads.iter().enumerate();
-            let heads = heads.map(|(token, &(key, at))| (key, Instant::from_nanos(at), token));
-            let found = winner(heads, Instant::from_nanos(100));
-            assert_eq!(found.map(|(begin, token)| (begin.as_nanos(), token)), expected);
-        }
     }
 }

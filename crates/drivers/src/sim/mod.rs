@@ -3,7 +3,9 @@
 //! All ports of this name on this machine (of one user, in one network namespace) are nodes of
 //! one bus. A frame takes as long as its exact bits take at the bit rate of the bus, of the frames
 //! that wait the one that wins arbitration is next, and all other nodes receive it when it is
-//! complete. There are no bit errors, and no frame needs an acknowledgement.
+//! complete. It is a bus of [`candor_can`]: equal frames of several nodes that begin at once are one frame, and different
+//! ones with one identifier destroy each other until their nodes are error-passive. There are no other errors, and no
+//! frame needs an acknowledgement. A node that goes bus-off comes back by itself.
 //!
 //! ```text
 //!  node a --\                       /-- node a
