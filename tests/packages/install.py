@@ -246,7 +246,8 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("--suite", action="append")
     parser.add_argument("sections", nargs="*", default=list(SECTIONS))
-    arguments = parser.parse_args()
+    # Options may stand between sections.
+    arguments = parser.parse_intermixed_args()
     if unknown := set(arguments.sections) - {*SECTIONS, "source"}:
         parser.error(f"no section is called {', '.join(unknown)}; there are {', '.join([*SECTIONS, 'source'])}")
     failed = 0
