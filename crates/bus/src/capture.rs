@@ -11,17 +11,16 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use candor_diagnostics::counted;
+use candor_drivers::lasting::{self, LastingReceiver, ReceiverTotals, Reception};
 use candor_linux::clock;
-use candor_port::{
-    Address, Error, Progress, Received, Receiver, ReceiverCounters, Until, Waker, Wanted,
-};
+use candor_port::{Address, Error, Estate, Progress, Received, Until, Wanted};
 use candor_time::{Instant, Nanos, Realtime};
 
 use crate::named::{self, NamedPort};
@@ -79,18 +78,14 @@ pub struct Totals {
 }
 
 impl Totals {
-    fn from_counters(counters: &[Arc<ReceiverCounters>]) -> Self {
-        let sum = |of: fn(&ReceiverCounters) -> u64| {
-            counters.iter().fold(0_u64, |sum, counters| sum.saturating_add(of(counters)))
-        };
-        let error_reports = sum(|counters| counters.error_reports.get());
+    fn of(counted: ReceiverTotals) -> Self {
         Self {
-            frames: sum(|counters| counters.frames.get()).saturating_sub(error_reports),
-            error_reports,
-            malformed: sum(|counters| counters.malformed.get()),
-            overflow: sum(|counters| counters.overflow.get()),
-            missing: sum(|counters| counters.missing.get()),
-            out_of_order: sum(|counters| counters.out_of_order.get()),
+            frames: counted.frames.saturating_sub(counted.error_reports),
+            error_reports: counted.error_reports,
+            malformed: counted.malformed,
+            overflow: counted.overflow,
+            missing: counted.missing,
+            out_of_order: counted.out_of_order,
             unwritten: 0,
         }
     }
@@ -123,17 +118,12 @@ impl fmt::Display for Totals {
     }
 }
 
-/// Opens the receiver of a port anew; `None` if the old one will do.
-pub type Reopen = Box<dyn FnMut() -> Result<Option<Box<dyn Receiver>>, Error> + Send>;
-
 /// A port to receive from.
 pub struct Source {
     /// What messages call it.
     pub name: String,
     /// The half of it that receives, which has a waker.
-    pub receiver: Box<dyn Receiver>,
-    /// How to get it back when it went away; `None` if there is no point in it.
-    pub reopen: Option<Reopen>,
+    pub receiver: LastingReceiver,
 }
 
 impl Source {
@@ -143,34 +133,12 @@ impl Source {
     /// It cannot be opened, or receives nothing.
     pub fn open(address: &Address, wanted: Wanted) -> Result<Self, Error> {
         let wanted = Wanted { waker: true, ..wanted };
-        // Before it is opened: if it goes away in between, it is opened once more.
-        let mut known = index(address);
-        let receiver = open_receiver(address, wanted)?;
         let again = address.clone();
-        let reopen: Reopen = Box::new(move || {
-            let now = index(&again);
-            if now.is_some() && now == known {
-                // It was only down. The old socket is still there, and misses nothing.
-                return Ok(None);
-            }
-            let receiver = open_receiver(&again, wanted)?;
-            known = now;
-            Ok(Some(receiver))
-        });
-        Ok(Self { name: address.to_string(), receiver, reopen: Some(reopen) })
+        let open = move || lasting::open_receiver(&again, wanted, &Estate::default());
+        let reopen = lasting::reopen(address, open.clone());
+        let receiver = LastingReceiver::new(open()?, Some(reopen)).until_frames();
+        Ok(Self { name: address.to_string(), receiver })
     }
-}
-
-/// The number of the interface that a port is.
-fn index(address: &Address) -> Option<u32> {
-    candor_linux::interface_index(candor_drivers::interface(address)?).ok()
-}
-
-fn open_receiver(address: &Address, wanted: Wanted) -> Result<Box<dyn Receiver>, Error> {
-    candor_drivers::open(address, wanted)?.receiver.ok_or_else(|| {
-        Error::new(address.to_string(), "this port cannot receive")
-            .with_remedy("it can only transmit")
-    })
 }
 
 /// Several ports that are being received from.
@@ -187,23 +155,8 @@ pub struct Capture {
 
 struct State {
     name: String,
-    receivers: Arc<Mutex<Receivers>>,
+    reception: Arc<Reception>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// What is known of the receivers that a port had.
-struct Receivers {
-    /// Of each of them.
-    counters: Vec<Arc<ReceiverCounters>>,
-    /// Of the one that there is now.
-    waker: Option<Waker>,
-}
-
-impl Receivers {
-    fn adopt(&mut self, receiver: &dyn Receiver) {
-        self.counters.push(receiver.counters());
-        self.waker = receiver.waker();
-    }
 }
 
 /// What a thread tells.
@@ -248,19 +201,15 @@ impl Capture {
     }
 
     fn start(&mut self, port: usize, source: Source, tell: SyncSender<Event>) -> Result<(), Error> {
-        let Source { name, receiver, reopen } = source;
+        let Source { name, receiver } = source;
         let fail = |reason: String| Error::new(&name, reason);
-        let mut receivers = Receivers { counters: Vec::new(), waker: None };
-        receivers.adopt(&*receiver);
-        let receivers = Arc::new(Mutex::new(receivers));
-        let stop = Arc::clone(&self.stop);
-        let known = Arc::clone(&receivers);
-        let worker = Worker { port, receiver, reopen, tell, stop, receivers: known };
+        let reception = Arc::clone(receiver.reception());
+        let worker = Worker { port, receiver, tell, stop: Arc::clone(&self.stop) };
         let thread = std::thread::Builder::new()
             .name(format!("receive {name}"))
             .spawn(move || worker.run())
             .map_err(|error| fail(format!("no thread can be started: {error}")))?;
-        self.ports.push(State { name, receivers, thread: Some(thread) });
+        self.ports.push(State { name, reception, thread: Some(thread) });
         Ok(())
     }
 
@@ -272,11 +221,9 @@ impl Capture {
     /// What a port counted so far.
     #[must_use]
     pub fn totals(&self, port: usize) -> Totals {
-        let receivers = self.ports.get(port).map(|port| port.receivers.lock());
-        match receivers {
-            Some(Ok(receivers)) => Totals::from_counters(&receivers.counters),
-            _ => Totals::default(),
-        }
+        self.ports
+            .get(port)
+            .map_or_else(Totals::default, |port| Totals::of(port.reception.totals()))
     }
 
     /// Waits until frames come or something else happens, at most so long, and hands over the
@@ -332,11 +279,7 @@ impl Drop for Capture {
         for port in &mut self.ports {
             let Some(thread) = port.thread.take() else { continue };
             // Whether it waits for a frame or for the port.
-            if let Ok(receivers) = port.receivers.lock()
-                && let Some(waker) = &receivers.waker
-            {
-                waker.wake();
-            }
+            port.reception.wake();
             thread.thread().unpark();
             let _ = thread.join();
         }
@@ -352,43 +295,37 @@ impl fmt::Debug for Capture {
 /// What a thread does.
 struct Worker {
     port: usize,
-    receiver: Box<dyn Receiver>,
-    reopen: Option<Reopen>,
+    receiver: LastingReceiver,
     tell: SyncSender<Event>,
     stop: Arc<AtomicBool>,
-    receivers: Arc<Mutex<Receivers>>,
 }
 
 impl Worker {
     fn run(mut self) {
-        let mut is_lost = false;
         while !self.is_stopped() {
             let mut batch = Vec::new();
             let mut now = None;
             let port = self.port;
+            let was_lost = self.receiver.is_lost();
             let progress = self.receiver.receive(Until::Woken, &mut |received| {
                 let handed_over = *now.get_or_insert_with(clock::now::<Realtime>);
                 let time = received.stamp.system.unwrap_or(handed_over);
                 batch.push(Captured { port, time, received: *received });
             });
-            if !batch.is_empty() {
-                if is_lost && !self.say(Next::Returned(port)) {
-                    return;
-                }
-                is_lost = false;
-                if self.tell.send(Event::Frames(batch)).is_err() {
-                    return;
-                }
+            let is_back = was_lost && !self.receiver.is_lost();
+            if is_back && !self.say(Next::Returned(port))
+                || !batch.is_empty() && self.tell.send(Event::Frames(batch)).is_err()
+            {
+                return;
             }
             match progress {
                 Ok(Progress::Frames(_) | Progress::Nothing) => {}
                 Ok(Progress::Ended) => return,
                 Err(error) if error.is_passing() => {
-                    if !is_lost && !self.say(Next::Lost(port, error)) {
+                    if !was_lost && !self.say(Next::Lost(port, error)) {
                         return;
                     }
-                    self.take_up_again(is_lost);
-                    is_lost = true;
+                    self.take_up_again(was_lost);
                 }
                 Err(error) => {
                     self.say(Next::Failed(port, error));
@@ -416,16 +353,8 @@ impl Worker {
                 std::thread::park_timeout(RETRY);
             }
             waits = true;
-            match self.reopen.as_mut().map(|reopen| reopen()) {
-                None | Some(Ok(None)) => return,
-                Some(Err(_)) => {}
-                Some(Ok(Some(receiver))) => {
-                    self.receiver = receiver;
-                    if let Ok(mut receivers) = self.receivers.lock() {
-                        receivers.adopt(&*self.receiver);
-                    }
-                    return;
-                }
+            if self.receiver.reopen() {
+                return;
             }
         }
     }

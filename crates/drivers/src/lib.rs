@@ -29,6 +29,7 @@ mod drops;
 #[cfg(feature = "file")]
 mod file;
 mod kernel;
+pub mod lasting;
 mod multicast;
 mod names;
 mod packet;

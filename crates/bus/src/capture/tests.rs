@@ -1,7 +1,8 @@
 //! What is recorded of ports and how it ends.
 
 use super::*;
-use candor_port::{Origin, Stamp};
+use candor_port::{Origin, Receiver, ReceiverCounters, Stamp, Waker};
+use std::sync::Mutex;
 
 /// A port that plays a script.
 struct Script {
@@ -61,7 +62,7 @@ fn script(steps: impl IntoIterator<Item = Step>) -> Box<dyn Receiver> {
 }
 
 fn source(name: &str, steps: impl IntoIterator<Item = Step>) -> Source {
-    Source { name: name.into(), receiver: script(steps), reopen: None }
+    Source { name: name.into(), receiver: LastingReceiver::new((script(steps), None), None) }
 }
 
 /// Everything that comes, as text: `port:frame`, or news.
@@ -122,14 +123,16 @@ fn a_port_that_was_away_is_taken_up_again() {
         Step::Broken,
     ])]);
     let mut attempts = 0;
-    let reopen: Reopen = Box::new(move || {
+    let reopen: lasting::Reopen = Arc::new(Mutex::new(move || {
         attempts += 1;
         // Until it is there again, the old one would say nothing any more.
         let is_away = attempts == 1;
-        if is_away { Err(Error::new("test", "away")) } else { Ok(replacements.pop_front()) }
-    });
+        let mut next = || replacements.pop_front().map(|it| (it, None));
+        if is_away { Err(Error::new("test", "away")) } else { Ok(next()) }
+    }));
     let receiver = script([Step::Frames(&[(1, "001#")]), Step::Down]);
-    let source = Source { name: "a".into(), receiver, reopen: Some(reopen) };
+    let receiver = LastingReceiver::new((receiver, None), Some(reopen));
+    let source = Source { name: "a".into(), receiver };
     let mut capture = Capture::from_sources(vec![source]).unwrap();
     assert_eq!(
         collect(&mut capture),
