@@ -257,6 +257,7 @@ impl LastingReceiver {
     ///
     /// # Errors
     /// The port cannot go on now.
+    #[inline]
     pub fn receive(
         &mut self,
         until: Until,

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
+use candor_drivers::lasting::LastingReceiver;
 use candor_engine::counters::BusCounters;
 use candor_engine::table::List;
 use candor_engine::{Bus, BusIndex, Table};
@@ -162,7 +163,7 @@ impl OpenPort {
         if self.interface().is_some() && !self.is_absent {
             return;
         }
-        let displaced = self.live_bus.counts().displaced;
+        let displaced = self.live_bus.reception.totals().displaced;
         if displaced > std::mem::replace(&mut self.reported.displaced, displaced) {
             news.push(format!(
                 "bus `{}`: a connected client that was silent for 10 s made way for another one that \
@@ -204,7 +205,8 @@ impl OpenPort {
         (self.endpoint, self.message) = (halves.endpoint, halves.message);
         self.is_absent = false;
         if let Some(receiver) = halves.receiver {
-            self.live_bus.reopen(receiver);
+            // A port leaves its endpoint as a whole.
+            self.live_bus.reopen((receiver, None));
         }
         if let (Some(transmitter), Some(output)) = (halves.transmitter, &self.live_bus.output) {
             output.reopen(transmitter);
@@ -217,7 +219,7 @@ impl OpenPort {
         refuses_unmatched: bool,
         buses: &BTreeMap<PortId, BusCounters>,
     ) -> PortSnapshot {
-        let received = self.live_bus.counts();
+        let received = self.live_bus.reception.totals();
         let output = self.live_bus.output.as_ref();
         let sent = output.map(|output| output.counts()).unwrap_or_default();
         let (is_frame, is_datagram) =
@@ -245,7 +247,7 @@ impl OpenPort {
             queued: sent.queued,
             most_queued: sent.most_queued,
             queue_depth: sent.depth,
-            reopened: self.live_bus.reopened.load(Ordering::Relaxed),
+            reopened: self.live_bus.reception.reopened(),
             least_load_percent: self.load.percent,
             ..PortSnapshot::default()
         };
@@ -258,15 +260,12 @@ impl OpenPort {
     /// Why it does not work, if so.
     pub(super) fn trouble(&self) -> Option<String> {
         let live_bus = &self.live_bus;
-        let of_worker = lock(&live_bus.trouble).clone();
         let output = live_bus.output.as_ref();
-        of_worker
-            .or_else(|| live_bus.counts().trouble)
-            .or_else(|| output.and_then(|output| output.counts().trouble))
-            .or_else(|| {
-                let is_closed = output.is_some_and(|output| !output.is_open());
-                is_closed.then(|| "the interface does not exist".into())
-            })
+        let of_receiver = live_bus.reception.trouble();
+        of_receiver.or_else(|| output.and_then(|output| output.counts().trouble)).or_else(|| {
+            let is_closed = output.is_some_and(|output| !output.is_open());
+            is_closed.then(|| "the interface does not exist".into())
+        })
     }
 }
 
@@ -360,7 +359,10 @@ impl New {
             _ if config.stops_loops => Loops::Stopped,
             _ => Loops::Reported,
         };
-        let worker = Worker { live_bus: Arc::clone(&self.port.live_bus), receiver, stamps, loops };
+        let live_bus = Arc::clone(&self.port.live_bus);
+        let reception = Arc::clone(&live_bus.reception);
+        let receiver = LastingReceiver::known_as(reception, (receiver, None), None);
+        let worker = Worker { live_bus, receiver, stamps, loops };
         self.start_thread(config, "in", move || {
             *lock(&worker.live_bus.sleeper) = Some(wake.thread());
             worker.work();

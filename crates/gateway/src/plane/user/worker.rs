@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use candor_causes::Cause;
+use candor_drivers::lasting::{LastingReceiver, Opened, Reception};
 use candor_engine::BusIndex;
 use candor_engine::counters::{Counters, Outcome};
 use candor_engine::{Egress, Engine, Forward, Hop, Hops, Passage};
 use candor_linux::clock;
 use candor_linux::wake::Sleeper;
-use candor_port::{Progress, Received, Receiver, ReceiverCounters, Until};
+use candor_port::{Progress, Received, Until};
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Kind;
 
@@ -30,58 +31,19 @@ pub(crate) struct LiveBus {
     rules: Mutex<Option<BusRules>>,
     pub(crate) output: Option<Arc<Output>>,
     /// A receiver that shall replace the one that there is.
-    successor: Mutex<Option<Box<dyn Receiver>>>,
+    successor: Mutex<Option<Opened>>,
     pub(crate) is_ending: AtomicBool,
     /// There is no worker, or it has ended.
     pub(crate) has_left: AtomicBool,
     /// No more frames will come.
     pub(crate) has_ended: AtomicBool,
-    /// Why no frames come, if so.
-    pub(crate) trouble: Mutex<Option<String>>,
-    pub(crate) reopened: AtomicU64,
+    /// What is known of its receivers.
+    pub(crate) reception: Arc<Reception>,
     /// Frames received that seem to go round between gateways.
     pub(crate) looping: AtomicU64,
     /// Frames received while no rule was for this bus.
     pub(crate) idle: AtomicU64,
-    received: Mutex<ReceiverSums>,
     pub(crate) sleeper: Mutex<Option<Sleeper>>,
-}
-
-/// What the receivers of a bus counted.
-#[derive(Default)]
-struct ReceiverSums {
-    counters: Option<Arc<ReceiverCounters>>,
-    before: ReceiverCounts,
-}
-
-/// The counters of all receivers that a bus had.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ReceiverCounts {
-    pub(crate) error_reports: u64,
-    pub(crate) datagrams: u64,
-    pub(crate) malformed: u64,
-    pub(crate) malformed_frames: u64,
-    pub(crate) foreign: u64,
-    pub(crate) displaced: u64,
-    pub(crate) overflow: u64,
-    pub(crate) missing: u64,
-    pub(crate) out_of_order: u64,
-    /// Why nothing comes now, if so.
-    pub(crate) trouble: Option<String>,
-}
-
-impl ReceiverCounts {
-    fn add(&mut self, counters: &ReceiverCounters) {
-        self.error_reports += counters.error_reports.get();
-        self.datagrams += counters.datagrams.get();
-        self.malformed += counters.malformed.get();
-        self.malformed_frames += counters.malformed_frames.get();
-        self.foreign += counters.foreign.get();
-        self.displaced += counters.displaced.get();
-        self.overflow += counters.overflow.get();
-        self.missing += counters.missing.get();
-        self.out_of_order += counters.out_of_order.get();
-    }
 }
 
 /// The rules for the frames of one bus.
@@ -120,11 +82,9 @@ impl LiveBus {
             is_ending: AtomicBool::new(false),
             has_left: AtomicBool::new(true),
             has_ended: AtomicBool::new(false),
-            trouble: Mutex::new(None),
-            reopened: AtomicU64::new(0),
+            reception: Arc::default(),
             looping: AtomicU64::new(0),
             idle: AtomicU64::new(0),
-            received: Mutex::default(),
             sleeper: Mutex::new(None),
         }
     }
@@ -143,8 +103,8 @@ impl LiveBus {
     }
 
     /// Goes on with another receiver.
-    pub(crate) fn reopen(&self, receiver: Box<dyn Receiver>) {
-        *lock(&self.successor) = Some(receiver);
+    pub(crate) fn reopen(&self, opened: Opened) {
+        *lock(&self.successor) = Some(opened);
         self.kick();
     }
 
@@ -156,31 +116,11 @@ impl LiveBus {
         }
     }
 
-    /// What its receivers counted.
-    pub(crate) fn counts(&self) -> ReceiverCounts {
-        let sums = lock(&self.received);
-        let mut counts = sums.before.clone();
-        if let Some(counters) = &sums.counters {
-            counts.add(counters);
-            counts.trouble = counters.trouble.get();
-        }
-        counts
-    }
-
-    fn adopt(&self, receiver: &dyn Receiver) {
-        let mut sums = lock(&self.received);
-        if let Some(earlier) = sums.counters.replace(receiver.counters()) {
-            sums.before.add(&earlier);
-        }
-    }
-
     /// Goes on counting where another bus has ended, which this one replaces.
     pub(crate) fn inherit(&self, other: &Self) {
-        let before = ReceiverCounts { trouble: None, ..other.counts() };
-        lock(&self.received).before = before;
+        self.reception.inherit(&other.reception);
         self.looping.store(other.looping.load(Ordering::Relaxed), Ordering::Relaxed);
         self.idle.store(other.idle.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.reopened.store(other.reopened.load(Ordering::Relaxed), Ordering::Relaxed);
         if let (Some(output), Some(other)) = (&self.output, &other.output) {
             output.inherit(other);
         }
@@ -223,7 +163,7 @@ impl Egress for Copies<'_> {
 /// What a worker does things with.
 pub(crate) struct Worker {
     pub(crate) live_bus: Arc<LiveBus>,
-    pub(crate) receiver: Box<dyn Receiver>,
+    pub(crate) receiver: LastingReceiver,
     pub(crate) stamps: Stamps,
     pub(crate) loops: Loops,
 }
@@ -352,7 +292,6 @@ impl Worker {
     pub(crate) fn work(self) {
         let Self { live_bus, mut receiver, stamps, loops } = self;
         live_bus.has_left.store(false, Ordering::Relaxed);
-        live_bus.adopt(&*receiver);
         let mut forwarder = Forwarder {
             live_bus: Arc::clone(&live_bus),
             hops: Hops::default(),
@@ -362,7 +301,7 @@ impl Worker {
             touched: 0,
             routes: None,
         };
-        while !live_bus.is_ending.load(Ordering::Relaxed) || receiver.has_more() {
+        while !live_bus.is_ending.load(Ordering::Relaxed) || receiver.present().has_more() {
             let asked = forwarder.is_window_over().then(clock::now);
             let until = if asked.is_some() { Until::Now } else { Until::Woken };
             match receiver.receive(until, &mut |received| forwarder.decide(received)) {
@@ -377,25 +316,19 @@ impl Worker {
                 }
                 Ok(Progress::Ended) => {
                     // If it ended by an error, that is the trouble.
-                    lock(&live_bus.trouble).get_or_insert_with(|| "no more frames come".into());
+                    if live_bus.reception.trouble().is_none() {
+                        live_bus.reception.set_trouble(Some("no more frames come".into()));
+                    }
                     live_bus.has_ended.store(true, Ordering::Relaxed);
                     Self::pause(&live_bus, Nanos::from_secs(3_600));
                 }
-                Err(error) => {
-                    *lock(&live_bus.trouble) = Some(error.without_port());
-                    Self::pause(&live_bus, RETRY);
-                    if error.is_passing() {
-                        // It may work again by itself: the next attempt tells.
-                        *lock(&live_bus.trouble) = None;
-                    }
-                }
+                // It may work again by itself: the next attempt tells.
+                Err(_) => Self::pause(&live_bus, RETRY),
             }
             if let Some(successor) = lock(&live_bus.successor).take() {
-                receiver = successor;
-                live_bus.adopt(&*receiver);
-                live_bus.reopened.fetch_add(1, Ordering::Relaxed);
+                receiver.replace(successor);
                 live_bus.has_ended.store(false, Ordering::Relaxed);
-                *lock(&live_bus.trouble) = None;
+                live_bus.reception.set_trouble(None);
             }
         }
         live_bus.has_left.store(true, Ordering::Relaxed);
