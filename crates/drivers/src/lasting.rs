@@ -35,6 +35,14 @@ pub struct ReceiverTotals {
     pub out_of_order: u64,
 }
 
+impl ReceiverTotals {
+    /// What did not come, as far as that is known.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.overflow + self.missing
+    }
+}
+
 impl AddAssign<&ReceiverCounters> for ReceiverTotals {
     fn add_assign(&mut self, of: &ReceiverCounters) {
         self.frames += of.frames.get();
@@ -178,6 +186,14 @@ pub fn reopen(
     }))
 }
 
+/// Opens the receiver of a port again; `None` if the old one will do.
+///
+/// # Errors
+/// It cannot be opened now.
+pub fn open_again(reopen: &Reopen) -> Result<Option<Opened>, Error> {
+    reopen.lock().unwrap_or_else(PoisonError::into_inner)()
+}
+
 /// The number of the interface that a port is.
 fn index(address: &Address) -> Option<u32> {
     candor_linux::interface_index(crate::interface(address)?).ok()
@@ -278,12 +294,17 @@ impl LastingReceiver {
                 Ok(progress)
             }
             Err(error) => {
-                self.is_lost = true;
+                self.fail(error.without_port());
                 self.is_broken = !error.is_passing();
-                self.reception.set_trouble(Some(error.without_port()));
                 Err(error)
             }
         }
+    }
+
+    /// What is around the receiver has failed: that is the port's trouble until something comes, or nothing without an error.
+    pub fn fail(&mut self, reason: String) {
+        self.is_lost = true;
+        self.reception.set_trouble(Some(reason));
     }
 
     /// Whether it has made an error and does not work again yet.
@@ -306,12 +327,14 @@ impl LastingReceiver {
     /// Opens the port again, if that is of use; whether there is something to receive from.
     pub fn reopen(&mut self) -> bool {
         let Some(reopen) = self.opening() else { return true };
-        let opened = reopen.lock().unwrap_or_else(PoisonError::into_inner)();
-        if let Ok(Some(opened)) = opened {
-            self.replace(opened);
-            return true;
+        match open_again(&reopen) {
+            Ok(None) => true,
+            Ok(Some(opened)) => {
+                self.replace(opened);
+                true
+            }
+            Err(_) => false,
         }
-        opened.is_ok()
     }
 
     /// Goes on with another receiver. Whether it works is known when it has received.

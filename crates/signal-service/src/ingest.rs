@@ -18,10 +18,9 @@ use std::time::Duration;
 
 use candor_daemon::Reactor;
 use candor_diagnostics::counted;
+use candor_drivers::lasting::{self, LastingReceiver, Reception, Reopen};
 use candor_linux::clock;
-use candor_port::{
-    Address, Endpoint, Error, Estate, Medium, Progress, Receiver, ReceiverCounters, Until, Wanted,
-};
+use candor_port::{Address, Error, Estate, Medium, Progress, Until, Wanted};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
 use tokio::task::AbortHandle;
@@ -50,11 +49,8 @@ pub(crate) struct Intake {
     pub(crate) port: String,
     /// The bus, by its place in the hub; [`NO_BUS`] when the port is not used any more.
     bus: AtomicUsize,
-    /// What it leaves to a port that replaces it.
-    endpoint: Mutex<Option<Endpoint>>,
-    /// The counters of its receiver, and of those before it that were opened on the same port.
-    counters: Mutex<Vec<Arc<ReceiverCounters>>>,
-    trouble: Mutex<Option<String>>,
+    /// What is known of its receivers.
+    pub(crate) reception: Arc<Reception>,
     /// What is to be told once.
     notes: Mutex<Vec<String>>,
     /// Batches published.
@@ -63,31 +59,7 @@ pub(crate) struct Intake {
     heard_ns: AtomicU64,
 }
 
-/// What a port has counted.
-pub(crate) struct Totals {
-    /// Frames received.
-    pub(crate) frames: u64,
-    /// What was lost before it could be received.
-    pub(crate) lost: u64,
-    /// Datagrams, lines and records that are not what they should be.
-    pub(crate) malformed: u64,
-    /// Datagrams and connections from others than the peer.
-    pub(crate) foreign: u64,
-}
-
 impl Intake {
-    /// What was received, and what was not.
-    pub(crate) fn totals(&self) -> Totals {
-        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        let sum = |of: fn(&ReceiverCounters) -> u64| counters.iter().map(|one| of(one)).sum();
-        Totals {
-            frames: sum(|one| one.frames.get()),
-            lost: sum(|one| one.overflow.get() + one.missing.get()),
-            malformed: sum(|one| one.malformed.get()),
-            foreign: sum(|one| one.foreign.get()),
-        }
-    }
-
     /// For how long no frame has come; since its port is there if none ever came.
     pub(crate) fn silence(&self) -> Nanos {
         let heard = Instant::ZERO + Nanos::from_nanos(self.heard_ns.load(Ordering::Relaxed));
@@ -104,16 +76,9 @@ impl Intake {
         self.bus.load(Ordering::Relaxed)
     }
 
-    /// What it leaves to a port that replaces it.
-    pub(crate) fn endpoint(&self) -> Option<Endpoint> {
-        self.endpoint.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Goes on counting where another port of the bus ended.
     pub(crate) fn inherit(&self, other: &Self) {
-        let earlier = other.counters.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(counters.splice(0..0, earlier));
+        self.reception.inherit(&other.reception);
         if self.batches.fetch_add(other.batches.load(Ordering::Relaxed), Ordering::Relaxed) == 0 {
             self.heard_ns.store(other.heard_ns.load(Ordering::Relaxed), Ordering::Relaxed);
         }
@@ -122,13 +87,6 @@ impl Intake {
     /// Its frames are of this bus from now on.
     pub(crate) fn set_bus(&self, place: usize) {
         self.bus.store(place, Ordering::Relaxed);
-    }
-
-    /// Why no frames come, if so.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        let own = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        own.or_else(|| counters.last().and_then(|counters| counters.trouble.get()))
     }
 
     /// Something is to be told once.
@@ -140,28 +98,13 @@ impl Intake {
     fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
-
-    fn set_trouble(&self, trouble: Option<String>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
-    }
-
-    /// Leaves nothing to others any more.
-    fn leave_nothing(&self) {
-        *self.endpoint.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    fn adopt(&self, receiver: &dyn Receiver, endpoint: Option<Endpoint>) {
-        *self.endpoint.lock().unwrap_or_else(PoisonError::into_inner) = endpoint;
-        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        counters.push(receiver.counters());
-    }
 }
 
 /// A port that is open.
 pub(crate) struct Opened {
     address: Address,
     pace: Pace,
-    receiver: Box<dyn Receiver>,
+    receiver: LastingReceiver,
     pub(crate) intake: Arc<Intake>,
 }
 
@@ -194,17 +137,12 @@ fn at_pace(address: &Address, pace: Pace) -> Result<Address, Error> {
     Ok(format!("{address}{mark}speed=max").parse()?)
 }
 
-fn receiver(
-    address: &Address,
-    estate: &Estate,
-) -> Result<(Box<dyn Receiver>, Option<Endpoint>), Error> {
-    let port = candor_drivers::open_after(address, WANTED, estate)?;
-    let endpoint = port.endpoint;
-    let receiver = port.receiver.ok_or_else(|| {
-        Error::new(address.to_string(), "this port receives nothing")
-            .with_remedy("use another port; `candor bus list` shows the kinds")
-    });
-    Ok((receiver?, endpoint))
+/// What opens a port again after an error. A recording would begin again; its end is next.
+fn reopen(address: &Address) -> Option<Reopen> {
+    let again = address.clone();
+    let open = move || lasting::open_receiver(&again, WANTED, &Estate::default());
+    let is_recording = candor_drivers::medium(address) == Some(Medium::Recording);
+    (!is_recording).then(|| lasting::reopen(address, open))
 }
 
 /// Opens a port to receive from. It may take over what others leave that will not be used any more. With `waits`, one that
@@ -212,23 +150,19 @@ fn receiver(
 pub(crate) fn open(source: &Source, estate: &Estate, waits: bool) -> Result<Opened, Error> {
     let Source { address, pace, .. } = source;
     check(address, *pace)?;
-    let opened =
-        receiver(&at_pace(address, *pace)?, estate).or_else(|error| match candor_drivers::absent(
-            &error, WANTED,
-        )
-        .receiver
-        {
-            Some(receiver) if waits && candor_drivers::may_come(address, &error) => {
-                Ok((receiver, None))
-            }
-            _ => Err(error),
-        });
-    let (receiver, endpoint) = opened?;
-    let bus = AtomicUsize::new(NO_BUS);
-    let intake = Arc::new(Intake { port: address.to_string(), bus, ..Intake::default() });
+    let reopen = reopen(address);
+    let opened = lasting::open_receiver(&at_pace(address, *pace)?, WANTED, estate);
+    let opened = opened.or_else(|error| match candor_drivers::absent(&error, WANTED).receiver {
+        Some(receiver) if waits && candor_drivers::may_come(address, &error) => {
+            Ok((receiver, None))
+        }
+        _ => Err(error),
+    });
+    let receiver = LastingReceiver::new(opened?, reopen);
+    let (port, reception) = (address.to_string(), Arc::clone(receiver.reception()));
+    let intake = Intake { port, bus: AtomicUsize::new(NO_BUS), reception, ..Intake::default() };
     intake.note_frame();
-    intake.adopt(&*receiver, endpoint);
-    Ok(Opened { address: address.clone(), pace: *pace, receiver, intake })
+    Ok(Opened { address: address.clone(), pace: *pace, receiver, intake: Arc::new(intake) })
 }
 
 /// What takes frames from a port.
@@ -264,7 +198,8 @@ impl Opened {
         let intake = Arc::clone(&self.intake);
         let (address, pace) = (self.address.clone(), self.pace);
         let is_ending = Arc::new(AtomicBool::new(false));
-        let is_waited_for = self.receiver.descriptor().is_some() && pace == Pace::Received;
+        let is_waited_for =
+            self.receiver.present().descriptor().is_some() && pace == Pace::Received;
         let (open, closed) = mpsc::channel();
         let worker = Worker { opened: self, coalesce, shared, _open: open };
         let (thread, task) = match is_waited_for {
@@ -308,7 +243,7 @@ impl Ingest {
         let closed = self.closed.get_mut().unwrap_or_else(PoisonError::into_inner);
         let is_closed = closed.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected);
         // A port that was opened again in the meantime has left something, too.
-        self.intake.leave_nothing();
+        self.intake.reception.forget_endpoint();
         is_closed
     }
 
@@ -323,7 +258,7 @@ impl Ingest {
         let port = &self.intake.port;
         let mut news = self.intake.take_notes();
         news.iter_mut().for_each(|note| *note = format!("{port}: {note}"));
-        let trouble = self.intake.trouble();
+        let trouble = self.intake.reception.trouble();
         if trouble != self.reported {
             self.reported.clone_from(&trouble);
             news.push(match trouble {
@@ -370,7 +305,8 @@ impl Worker {
                 last = Some(stamp);
                 batch.push((stamp, received.frame));
             })?;
-            let is_little = batch.len() - before < FEW_FRAMES && !self.opened.receiver.has_more();
+            let is_little =
+                batch.len() - before < FEW_FRAMES && !self.opened.receiver.present().has_more();
             match progress {
                 Progress::Ended => return Ok(Taken::Ended),
                 Progress::Nothing => return Ok(Taken::All),
@@ -401,32 +337,16 @@ impl Worker {
         intake.note_frame();
     }
 
-    /// The port works, or does not, and why.
-    fn set_trouble(&self, trouble: Option<String>) {
-        self.opened.intake.set_trouble(trouble);
-    }
-
     /// Nothing comes any more.
     fn set_ended(&self) {
-        let malformed = self.opened.receiver.counters().malformed.get();
+        let malformed = self.opened.receiver.present().counters().malformed.get();
         let trouble = match malformed {
             0 => "no more frames come".to_owned(),
             count => {
                 format!("no more frames come; {} passed over", counted(count, "malformed record"))
             }
         };
-        self.set_trouble(Some(trouble));
-    }
-
-    /// Whether a port that made an error is to be opened again. A recording would begin again; its end is next.
-    fn can_be_opened_again(&self) -> bool {
-        candor_drivers::medium(&self.opened.address) != Some(Medium::Recording)
-    }
-
-    /// Goes on with a port that was opened again.
-    fn adopt(&mut self, receiver: Box<dyn Receiver>, endpoint: Option<Endpoint>) {
-        self.opened.intake.adopt(&*receiver, endpoint);
-        self.opened.receiver = receiver;
+        self.opened.intake.reception.set_trouble(Some(trouble));
     }
 }
 
@@ -438,7 +358,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use candor_events::{Bus, Hub};
-    use candor_port::{Origin, Received, Sent, Stamp, Waker};
+    use candor_port::{Origin, Received, Receiver, ReceiverCounters, Sent, Stamp, Waker};
     use candor_time::Monotonic;
 
     use super::*;
@@ -498,19 +418,21 @@ mod tests {
 
     /// A worker whose port makes so many errors.
     fn worker(address: &str, errors: u64) -> Worker {
-        let receiver = Box::new(Failing::new(errors));
-        let intake = Arc::new(Intake { port: address.into(), ..Intake::default() });
-        intake.set_bus(0);
-        intake.adopt(&*receiver, None);
+        let port = address.into();
         let address = address.parse().unwrap();
+        let opened = (Box::new(Failing::new(errors)) as Box<dyn Receiver>, None);
+        let receiver = LastingReceiver::new(opened, reopen(&address));
+        let reception = Arc::clone(receiver.reception());
+        let intake = Arc::new(Intake { port, reception, ..Intake::default() });
+        intake.set_bus(0);
         let opened = Opened { address, pace: Pace::Received, receiver, intake };
         let (open, _) = mpsc::channel();
         Worker { opened, coalesce: Nanos::ZERO, shared: shared(), _open: open }
     }
 
     /// Lets a thread or a task work until frames were published behind the errors; `poke` is called when the first one
-    /// was told, and again. How many receivers there were, and whether it was told.
-    fn mended(address: &str, errors: u64, is_task: bool, mut poke: impl FnMut()) -> (usize, bool) {
+    /// was told, and again. How often it was opened again, and whether it was told.
+    fn mended(address: &str, errors: u64, is_task: bool, mut poke: impl FnMut()) -> (u64, bool) {
         let worker = worker(address, errors);
         let intake = Arc::clone(&worker.opened.intake);
         let is_ending = Arc::new(AtomicBool::new(false));
@@ -523,9 +445,10 @@ mod tests {
         let task = task.map(|task| std::thread::spawn(move || runtime.block_on(task)));
         let mut is_told = false;
         let end = clock::now::<Monotonic>() + Nanos::from_secs(20);
-        while intake.batches.load(Ordering::Relaxed) == 0 || intake.trouble().is_some() {
-            assert!(clock::now::<Monotonic>() < end, "still {:?}", intake.trouble());
-            is_told |= intake.trouble().is_some_and(|trouble| trouble.contains("it is broken"));
+        while intake.batches.load(Ordering::Relaxed) == 0 || intake.reception.trouble().is_some() {
+            assert!(clock::now::<Monotonic>() < end, "still {:?}", intake.reception.trouble());
+            is_told |=
+                intake.reception.trouble().is_some_and(|trouble| trouble.contains("it is broken"));
             if is_told {
                 poke();
             }
@@ -540,7 +463,7 @@ mod tests {
             abort.abort();
             assert!(task.join().unwrap().unwrap_err().is_cancelled());
         }
-        (intake.counters.lock().unwrap().len(), is_told)
+        (intake.reception.reopened(), is_told)
     }
 
     #[test]
@@ -556,7 +479,7 @@ mod tests {
             // It never works by itself.
             let address = format!("can2udp:{here}?peer={there}");
             let mended = mended(&address, u64::MAX, is_task, poke);
-            assert_eq!(mended, (2, true), "{is_task}");
+            assert_eq!(mended, (1, true), "{is_task}");
         }
     }
 
@@ -567,7 +490,7 @@ mod tests {
         std::fs::write(&log, "(1.0) can0 321#\n").unwrap();
         for is_task in [false, true] {
             let address = format!("file:{}?speed=max", log.display());
-            assert_eq!(mended(&address, 1, is_task, || ()), (1, true), "{is_task}");
+            assert_eq!(mended(&address, 1, is_task, || ()), (0, true), "{is_task}");
         }
     }
 }

@@ -339,7 +339,8 @@ impl Service {
         let Some(server) = &self.server else { return Ok(()) };
         let (kept, is_used) = self.kept(&sources);
         let leaving = self.ingests.iter().zip(&is_used).filter(|(_, is_used)| !**is_used);
-        let estate = leaving.filter_map(|((_, ingest), _)| ingest.intake.endpoint()).collect();
+        let estate =
+            leaving.filter_map(|((_, ingest), _)| ingest.intake.reception.endpoint()).collect();
         let estate = Estate::new(estate);
         let mut opened = Vec::new();
         for (source, kept) in sources.iter().zip(&kept) {
@@ -482,14 +483,14 @@ impl Service {
     /// Frames lost before they could be received, as far as the ports know.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.shared.intakes().iter().map(|intake| intake.totals().lost).sum()
+        self.shared.intakes().iter().map(|intake| intake.reception.totals().lost()).sum()
     }
 
     /// The ports and message buses that do not work now, each with the reason.
     #[must_use]
     pub fn troubles(&self) -> Vec<String> {
         let of_ports = self.ingests.iter().filter_map(|(name, ingest)| {
-            Some(format!("bus `{name}`: {}", ingest.intake.trouble()?))
+            Some(format!("bus `{name}`: {}", ingest.intake.reception.trouble()?))
         });
         of_ports.chain(self.shared.links().iter().filter_map(|link| link.trouble())).collect()
     }
@@ -549,7 +550,7 @@ impl Service {
                 continue;
             }
             let first = *misfit.first.get_or_insert(now);
-            let frames = intake.totals().frames;
+            let frames = intake.reception.totals().frames;
             if is_end || fit.is_evident(frames, now - first) {
                 misfits.push(fit.words(database, frames, name));
                 misfit.is_told = true;

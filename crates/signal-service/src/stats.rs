@@ -11,7 +11,7 @@ use candor_time::{Monotonic, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::Shared;
-use crate::ingest::{Intake, Totals};
+use crate::ingest::Intake;
 
 /// A running service at some time. All counts are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,18 +165,18 @@ const BUS_METRICS: [Metric<BusStats>; 7] = [
 
 /// The bus of an intake. The hub is locked, so no frame of it becomes events meanwhile.
 fn bus(hub: &Hub, intake: &Intake) -> BusStats {
-    let Totals { frames, lost, malformed, foreign } = intake.totals();
+    let counted = intake.reception.totals();
     BusStats {
         name: hub.buses().get(intake.bus()).map_or_else(String::new, |bus| bus.name.clone()),
         port: intake.port.clone(),
-        frames,
-        lost,
-        malformed,
-        foreign,
+        frames: counted.frames,
+        lost: counted.lost(),
+        malformed: counted.malformed,
+        foreign: counted.foreign,
         unlisted: hub.unlisted(intake.bus()),
         displaced: hub.displaced(intake.bus()),
         batches: intake.batches.load(Ordering::Relaxed),
-        trouble: intake.trouble(),
+        trouble: intake.reception.trouble(),
         silent_ns: intake.silence().as_nanos(),
     }
 }

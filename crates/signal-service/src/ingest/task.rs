@@ -5,9 +5,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
+use candor_drivers::lasting;
 use candor_linux::clock;
 use candor_linux::timer::Timer;
-use candor_port::{Estate, Until};
+use candor_port::Until;
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Frame;
 use tokio::io::Interest;
@@ -15,13 +16,12 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::{ATTENTION, MOST_FRAMES, RETRY, Taken, Worker, receiver};
+use super::{ATTENTION, MOST_FRAMES, RETRY, Taken, Worker};
 
 /// A task that takes frames from a port.
 pub(super) struct Task {
     worker: Worker,
     batch: Vec<(u64, Frame)>,
-    is_troubled: bool,
 }
 
 /// What is next.
@@ -55,7 +55,7 @@ fn watched<T: AsRawFd>(descriptor: T) -> io::Result<AsyncFd<T>> {
 
 impl Task {
     pub(super) fn new(worker: Worker) -> Self {
-        Self { worker, batch: Vec::with_capacity(MOST_FRAMES), is_troubled: false }
+        Self { worker, batch: Vec::with_capacity(MOST_FRAMES) }
     }
 
     /// Publishes frames until no more come.
@@ -64,7 +64,7 @@ impl Task {
             let next = match self.follow().await {
                 Ok(next) => next,
                 Err(error) => {
-                    self.trouble(error.to_string());
+                    self.worker.opened.receiver.fail(error.to_string());
                     Next::Mend
                 }
             };
@@ -77,7 +77,7 @@ impl Task {
 
     /// Publishes frames until the port ends or makes an error.
     async fn follow(&mut self) -> io::Result<Next> {
-        let descriptor = self.worker.opened.receiver.descriptor();
+        let descriptor = self.worker.opened.receiver.present().descriptor();
         let Some(descriptor) = descriptor else { return Ok(Next::Mend) };
         let descriptor = descriptor.try_clone_to_owned()?;
         if self.worker.coalesce == Nanos::ZERO {
@@ -88,7 +88,7 @@ impl Task {
         let mut descriptor = Some(descriptor);
         loop {
             // Only here does the reactor look at the port; when it begins, it sees what has come before.
-            if !self.worker.opened.receiver.has_more()
+            if !self.worker.opened.receiver.present().has_more()
                 && let Some(waiting) = descriptor.take()
             {
                 let waiting = watched(waiting)?;
@@ -156,42 +156,28 @@ impl Task {
         match taken {
             Ok(Taken::Ended) => Next::End,
             Ok(taken) => {
-                if std::mem::take(&mut self.is_troubled) {
-                    self.worker.set_trouble(None);
-                }
                 let is_over = match self.worker.coalesce {
                     Nanos::ZERO => taken == Taken::All,
                     _ => is_empty,
                 };
                 if is_over { Next::Wait } else { Next::Flow }
             }
-            Err(error) => {
-                self.trouble(error.without_port());
-                Next::Mend
-            }
+            Err(_) => Next::Mend,
         }
-    }
-
-    fn trouble(&mut self, reason: String) {
-        self.is_troubled = true;
-        self.worker.set_trouble(Some(reason));
     }
 
     /// After an error: waits, and opens the port again.
     async fn mend(&mut self) {
         sleep(duration(RETRY)).await;
-        if !self.worker.can_be_opened_again() {
-            return;
-        }
-        let address = self.worker.opened.address.clone();
+        let Some(reopen) = self.worker.opened.receiver.opening() else { return };
         // A name may have to be looked up, and answers to clients do not wait for that: it has a thread of its own.
         let (done, opened) = oneshot::channel();
-        let open = move || drop(done.send(receiver(&address, &Estate::default())));
+        let open = move || drop(done.send(lasting::open_again(&reopen)));
         if thread::Builder::new().name("candor-port".to_owned()).spawn(open).is_err() {
             return;
         }
-        if let Ok(Ok((receiver, endpoint))) = opened.await {
-            self.worker.adopt(receiver, endpoint);
+        if let Ok(Ok(Some(opened))) = opened.await {
+            self.worker.opened.receiver.replace(opened);
         }
     }
 }

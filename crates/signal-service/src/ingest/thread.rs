@@ -1,41 +1,40 @@
 //! A thread for a port without a descriptor.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use candor_drivers::lasting::Reception;
 use candor_linux::clock;
-use candor_port::{Error, Estate, Until, Waker};
+use candor_port::Until;
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Frame;
 
-use super::{ATTENTION, MOST_FRAMES, Pacer, RETRY, Taken, Worker, receiver};
+use super::{ATTENTION, MOST_FRAMES, Pacer, RETRY, Taken, Worker};
 use crate::Pace;
 
 /// A thread that takes frames from a port.
 pub(super) struct Thread {
-    waker: Arc<Mutex<Option<Waker>>>,
+    reception: Arc<Reception>,
     handle: JoinHandle<()>,
 }
 
 /// Starts it; it looks at `is_ending` whenever it is woken.
 pub(super) fn start(worker: Worker, is_ending: Arc<AtomicBool>) -> io::Result<Thread> {
-    let waker = Arc::new(Mutex::new(worker.opened.receiver.waker()));
+    let reception = Arc::clone(worker.opened.receiver.reception());
     // The kernel shows 15 characters.
     let name: String = format!("ingest/{}", worker.opened.intake.port).chars().take(15).collect();
     let pacer = (worker.opened.pace == Pace::Subscribers).then(Pacer::default);
-    let work = Work { worker, pacer, is_ending, waker: Arc::clone(&waker) };
+    let work = Work { worker, pacer, is_ending };
     let handle = std::thread::Builder::new().name(name).spawn(move || work.work())?;
-    Ok(Thread { waker, handle })
+    Ok(Thread { reception, handle })
 }
 
 impl Thread {
     pub(super) fn wake(&self) {
-        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
-            waker.wake();
-        }
+        self.reception.wake();
         self.handle.thread().unpark();
     }
 
@@ -49,7 +48,6 @@ struct Work {
     worker: Worker,
     pacer: Option<Pacer>,
     is_ending: Arc<AtomicBool>,
-    waker: Arc<Mutex<Option<Waker>>>,
 }
 
 impl Work {
@@ -62,8 +60,6 @@ impl Work {
         };
         // Whether the last look found something: then more is likely to come, and is gathered.
         let mut is_flowing = false;
-        // Until something is received again, or nothing without an error.
-        let mut is_troubled = false;
         let mut next = clock::now::<Monotonic>();
         while !self.is_ending.load(Ordering::Relaxed) {
             if is_flowing && coalesce > Nanos::ZERO {
@@ -82,19 +78,16 @@ impl Work {
                     return;
                 }
                 Ok(_) => {
-                    if std::mem::take(&mut is_troubled) {
-                        self.worker.set_trouble(None);
-                    }
                     if !is_flowing {
                         next = clock::now();
                     }
                     is_flowing = !batch.is_empty();
                     self.publish(&mut batch);
                 }
-                Err(error) => {
+                Err(_) => {
                     self.publish(&mut batch);
-                    (is_flowing, is_troubled) = (false, true);
-                    self.mend(&error);
+                    is_flowing = false;
+                    self.mend();
                 }
             }
         }
@@ -111,18 +104,10 @@ impl Work {
     }
 
     /// After an error: waits, and opens the port again if that helps.
-    fn mend(&mut self, error: &Error) {
-        self.worker.set_trouble(Some(error.without_port()));
+    fn mend(&mut self) {
         self.sleep_until(clock::now::<Monotonic>() + RETRY);
-        if self.is_ending.load(Ordering::Relaxed) {
-            return;
-        }
-        if self.worker.can_be_opened_again()
-            && let Ok((receiver, endpoint)) =
-                receiver(&self.worker.opened.address, &Estate::default())
-        {
-            *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = receiver.waker();
-            self.worker.adopt(receiver, endpoint);
+        if !self.is_ending.load(Ordering::Relaxed) {
+            self.worker.opened.receiver.reopen();
         }
     }
 
