@@ -36,7 +36,7 @@ const IDENTIFIERS: u32 = 60_000;
 const WATCHED: u32 = 0x7FF;
 /// How many patterns a call has that has many.
 const PATTERNS: usize = 1_000;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn database() -> String {
     let mut text =
@@ -61,19 +61,19 @@ fn datagram(id: u32, data: u64) -> [u8; 20] {
 
 /// What clients do.
 #[derive(Clone)]
-enum Call {
+enum LongCall {
     Nothing,
     Verb(&'static str, Value),
     Request(String),
 }
 
-fn calls() -> Vec<(&'static str, Call)> {
+fn calls() -> Vec<(&'static str, LongCall)> {
     let differing: Vec<_> = (0..PATTERNS).map(|number| format!("*{number}.S?")).collect();
     let names: Vec<_> = (0..PATTERNS).map(|number| format!("M{number}.S0")).collect();
-    let verb = |verb, arguments: Value| Call::Verb(verb, arguments);
+    let verb = |verb, arguments: Value| LongCall::Verb(verb, arguments);
     let query = differing.iter().map(|name| format!("name={name}")).collect::<Vec<_>>().join("&");
     vec![
-        ("nothing", Call::Nothing),
+        ("nothing", LongCall::Nothing),
         ("subscribe *", verb("subscribe", json!({ "event": "*" }))),
         ("subscribe, 1,000 times *", verb("subscribe", json!({ "event": vec!["*"; PATTERNS] }))),
         ("subscribe, 1,000 times id *", verb("subscribe", json!({ "id": vec!["*"; PATTERNS] }))),
@@ -85,13 +85,13 @@ fn calls() -> Vec<(&'static str, Call)> {
         ("list", verb("list", Value::Null)),
         ("list, 1,000 globs", verb("list", json!({ "event": differing }))),
         ("stats", verb("stats", Value::Null)),
-        ("/events?name=*", Call::Request("/events?name=*&name=*".to_owned())),
-        ("/events, 1,000 globs", Call::Request(format!("/events?{query}"))),
-        ("/values?name=*", Call::Request("/values?name=*".to_owned())),
+        ("/events?name=*", LongCall::Request("/events?name=*&name=*".to_owned())),
+        ("/events, 1,000 globs", LongCall::Request(format!("/events?{query}"))),
+        ("/values?name=*", LongCall::Request("/values?name=*".to_owned())),
     ]
 }
 
-impl Call {
+impl LongCall {
     /// Makes it, and waits until its answer is there.
     fn make(&self, address: SocketAddr) {
         match self {
@@ -103,7 +103,7 @@ impl Call {
             }
             Self::Request(path) => {
                 let mut stream = TcpStream::connect(address).expect("the service listens");
-                stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+                stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
                 let request =
                     format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
                 stream.write_all(request.as_bytes()).expect("it is open");
@@ -124,7 +124,7 @@ impl Call {
 
 fn connected(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the service listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     let url = format!("ws://{address}/api");
     tungstenite::client(url, stream).expect("the service lets in whoever comes").0.into_inner()
 }
@@ -281,7 +281,7 @@ fn started(port: SocketAddr) -> (Service, SocketAddr) {
 
 /// What the subscriber got while so many clients made a call for a while, how many values were sent, and how long the calls took.
 fn beside(
-    what: &Call,
+    what: &LongCall,
     clients: usize,
     time: Duration,
     port: SocketAddr,

@@ -42,7 +42,7 @@ const MAX_SECONDS: u64 = 600;
 const SAMPLED: usize = 50;
 /// How long the last events may take.
 const REST: Duration = Duration::from_millis(500);
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -216,7 +216,7 @@ fn serve(port: &str, tick: &str) {
 
 fn connect(address: SocketAddr) -> WebSocket<TcpStream> {
     let stream = TcpStream::connect(address).expect("the service listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     let url = format!("ws://{address}/api");
     tungstenite::client(url, stream).expect("the service lets in whoever comes").0
 }

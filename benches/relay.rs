@@ -19,7 +19,7 @@ const FRAMES: u64 = 400_000;
 /// So many frames may be under way: fewer than fit into the buffers of the sockets.
 const WINDOW: u64 = 200;
 const ROUNDS: usize = 7;
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What relays.
 #[derive(Clone, Copy)]
@@ -101,7 +101,7 @@ fn measure(relay: Relay) -> (f64, u64) {
             let now = received.load(Ordering::Relaxed);
             if now != last.0 {
                 last = (now, Instant::now());
-            } else if last.1.elapsed() > PATIENCE {
+            } else if last.1.elapsed() > TIMEOUT {
                 received.fetch_add(WINDOW, Ordering::Relaxed);
             }
         }
@@ -109,7 +109,7 @@ fn measure(relay: Relay) -> (f64, u64) {
         sender.send_to(&datagram, a).expect("there is room");
     }
     let end = Instant::now();
-    while received.load(Ordering::Relaxed) < FRAMES && end.elapsed() < PATIENCE {
+    while received.load(Ordering::Relaxed) < FRAMES && end.elapsed() < TIMEOUT {
         thread::yield_now();
     }
     let cpu = cpu_ns() - before;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use candor_diagnostics::counted;
 use candor_drivers::lasting::{self, LastingReceiver, ReceiverTotals, Reception};
 use candor_linux::clock;
-use candor_port::{Address, Error, Estate, Progress, Received, Until, Wanted};
+use candor_port::{Address, Error, Handover, Progress, Received, Until, Wanted};
 use candor_time::{Instant, Nanos, Realtime};
 
 use crate::named::{self, NamedPort};
@@ -134,7 +134,7 @@ impl Source {
     pub fn open(address: &Address, wanted: Wanted) -> Result<Self, Error> {
         let wanted = Wanted { waker: true, ..wanted };
         let again = address.clone();
-        let open = move || lasting::open_receiver(&again, wanted, &Estate::default());
+        let open = move || lasting::open_receiver(&again, wanted, &Handover::default());
         let reopen = lasting::reopen(address, open.clone());
         let receiver = LastingReceiver::new(open()?, Some(reopen)).until_frames();
         Ok(Self { name: address.to_string(), receiver })

@@ -42,7 +42,7 @@ impl Time for RealTime {
 pub type Stop = AtomicBool;
 
 /// How long to sleep or wait at most before looking whether to stop.
-const ATTENTION: Nanos = Nanos::from_millis(50);
+const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(50);
 
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +192,7 @@ pub struct Finished {
 
 impl Outlet {
     /// How long a frame waits for room if nothing else is said.
-    pub const PATIENCE: Nanos = Nanos::from_secs(1);
+    pub const ROOM_TIMEOUT: Nanos = Nanos::from_secs(1);
 
     /// Opens a port.
     ///
@@ -270,7 +270,7 @@ impl Outlet {
             if waited >= self.patience {
                 return Outcome::Refused(refusal);
             }
-            let most = (self.patience - waited).min(ATTENTION);
+            let most = (self.patience - waited).min(STOP_CHECK_INTERVAL);
             match refusal {
                 Refusal::Down => time.sleep_until(start + waited + most),
                 _ => time.wait(&mut *self.transmitter, most),
@@ -343,7 +343,7 @@ pub fn sleep_until(
             return false;
         }
         let now = time.now();
-        let mut look_up = instant.min(now + ATTENTION);
+        let mut look_up = instant.min(now + STOP_CHECK_INTERVAL);
         for outlet in &mut *outlets {
             match outlet.transmitter.flush_due() {
                 Some(due) if due <= now => {

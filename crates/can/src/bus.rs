@@ -13,7 +13,7 @@ use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};
 
 use crate::error::{ErrorKind, Segment};
 use crate::faults::Faults;
-use crate::node::{Away, Node, NodeId, Request, Role, Taking};
+use crate::node::{Away, Node, NodeId, Participation, Request, Role};
 
 /// Acknowledge delimiter (1) and end of frame (7): recessive, in bits. The acknowledge slot before them is dominant.
 pub(crate) const FRAME_TAIL_BITS: u32 = 1 + 7;
@@ -127,7 +127,7 @@ pub struct Options {
 
 /// What comes next on a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum WireStage {
     /// Nobody sends: the most urgent frame begins, or a node takes part again.
     Begins,
     /// The frame on the wire goes on or ends.
@@ -320,7 +320,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         from_ns: u64,
     ) {
         let Some(it) = self.node_mut(node) else { return };
-        it.taking = if is_listening { Taking::Listening } else { Taking::Part };
+        it.taking = if is_listening { Participation::Listening } else { Participation::Part };
         it.sample_point_permille = sample_point_permille;
         let new = Away { watches_from_ns: None, missing: 1, is_bus_off: false };
         it.away = Some(Away { watches_from_ns: Some(from_ns), ..it.away.unwrap_or(new) });
@@ -339,7 +339,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
             }
         }
         let Some(it) = self.node_mut(node) else { return };
-        it.taking = Taking::None;
+        it.taking = Participation::None;
         it.request = None;
         it.suspended_until_ns = 0;
         it.role = Role::Reads;
@@ -392,12 +392,12 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
     /// What comes next, and when in ns; `None` if nothing does before somebody wants to send.
     #[inline]
     #[must_use]
-    pub fn next(&self) -> Option<(u64, Stage)> {
+    pub fn next(&self) -> Option<(u64, WireStage)> {
         let (at, stage) = match &self.on_wire {
             Some(OnWire { received_at_ns, ends_at_ns, gives_way_at_ns, .. }) => {
-                (*received_at_ns.min(ends_at_ns).min(gives_way_at_ns), Stage::GoesOn)
+                (*received_at_ns.min(ends_at_ns).min(gives_way_at_ns), WireStage::GoesOn)
             }
-            None => (self.ready_at_ns.max(self.idle_at_ns).min(self.back_at_ns), Stage::Begins),
+            None => (self.ready_at_ns.max(self.idle_at_ns).min(self.back_at_ns), WireStage::Begins),
         };
         (at != u64::MAX).then(|| (at.max(self.now_ns), stage))
     }
@@ -410,11 +410,11 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
 
     /// What is next happens, at this time. `sink` gets what nodes learn.
     #[inline(always)]
-    pub fn step(&mut self, (at, stage): (u64, Stage), sink: &mut impl Sink) {
+    pub fn step(&mut self, (at, stage): (u64, WireStage), sink: &mut impl Sink) {
         self.now_ns = at;
         match stage {
-            Stage::Begins => self.begin(at, sink),
-            Stage::GoesOn => self.go_on(at, sink),
+            WireStage::Begins => self.begin(at, sink),
+            WireStage::GoesOn => self.go_on(at, sink),
         }
     }
 

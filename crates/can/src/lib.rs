@@ -44,6 +44,6 @@ mod faults;
 mod node;
 mod silence;
 
-pub use bus::{Bus, Notice, Options, Passage, Sink, Stage, Statistics};
+pub use bus::{Bus, Notice, Options, Passage, Sink, Statistics, WireStage};
 pub use faults::{Fault, Faults, MOST_FAULTS, TimedFaults};
 pub use node::{Node, NodeId, Request};

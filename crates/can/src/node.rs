@@ -40,7 +40,7 @@ impl Request {
 
 /// On which terms a node takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taking {
+pub(crate) enum Participation {
     /// Not at all: it is in reset, or absent.
     None,
     /// It reads, without acknowledging and without signalling errors.
@@ -76,7 +76,7 @@ pub(crate) enum Role {
 /// A node of a bus.
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
-    pub(crate) taking: Taking,
+    pub(crate) taking: Participation,
     pub(crate) role: Role,
     /// What it wants to send; stays until it was sent or given up.
     pub(crate) request: Option<Request>,
@@ -93,7 +93,7 @@ pub struct Node {
 impl Node {
     /// A node that takes no part yet: see [`crate::Bus::join`].
     pub const ABSENT: Self = Self {
-        taking: Taking::None,
+        taking: Participation::None,
         role: Role::Reads,
         request: None,
         ready_at_ns: u64::MAX,
@@ -104,7 +104,7 @@ impl Node {
     };
 
     /// A node that has taken part for as long as the bus has been there.
-    pub const TAKES_PART: Self = Self { taking: Taking::Part, ..Self::ABSENT };
+    pub const TAKES_PART: Self = Self { taking: Participation::Part, ..Self::ABSENT };
 
     #[inline]
     pub(crate) fn state(&self) -> ErrorState {
@@ -119,13 +119,13 @@ impl Node {
     /// Whether it reads what is on the bus.
     #[inline]
     pub(crate) fn reads(&self) -> bool {
-        self.taking != Taking::None && self.away.is_none()
+        self.taking != Participation::None && self.away.is_none()
     }
 
     /// Whether it acknowledges frames and signals errors.
     #[inline]
     pub(crate) fn acknowledges(&self) -> bool {
-        self.taking == Taking::Part && self.away.is_none()
+        self.taking == Participation::Part && self.away.is_none()
     }
 
     /// Its request, its suspension or its part on the bus has changed.
@@ -140,14 +140,14 @@ impl Node {
     /// A frame of somebody else got through.
     #[inline]
     pub(crate) fn receive_success(&mut self) {
-        if self.taking == Taking::Part {
+        if self.taking == Participation::Part {
             self.errors.receive_success();
         }
     }
 
     /// An error in a frame of somebody else.
     pub(crate) fn receive_error(&mut self) {
-        if self.taking == Taking::Part {
+        if self.taking == Participation::Part {
             self.errors.receive_error();
         }
     }

@@ -42,34 +42,34 @@ pub(crate) fn topic_with_page(command: &Command) -> Option<&Command> {
 }
 
 /// What the arguments ask to have explained, if they do.
-pub(crate) fn asked(matches: &ArgMatches) -> Option<Topic> {
+pub(crate) fn asked(matches: &ArgMatches) -> Option<HelpTopic> {
     let (mut path, mut is_help) = (Vec::new(), false);
     let mut matches = matches;
     while let Some((name, below)) = matches.subcommand() {
         match name {
             HELP if !is_help => is_help = true,
             JSON if is_help && path.is_empty() => {
-                return json::Json::from_arg_matches(below).ok().map(Topic::Json);
+                return json::Json::from_arg_matches(below).ok().map(HelpTopic::Json);
             }
             name => path.push(name.to_owned()),
         }
         matches = below;
     }
-    is_help.then_some(Topic::Command(path))
+    is_help.then_some(HelpTopic::Command(path))
 }
 
 /// What can be explained.
-pub(crate) enum Topic {
+pub(crate) enum HelpTopic {
     /// The command with these names, from the first to the last.
     Command(Vec<String>),
     Json(json::Json),
 }
 
 /// Explains it.
-pub(crate) fn run(topic: &Topic, command: Command, color: ColorChoice) -> Answer {
+pub(crate) fn run(topic: &HelpTopic, command: Command, color: ColorChoice) -> Answer {
     match topic {
-        Topic::Json(arguments) => json::run(arguments),
-        Topic::Command(path) => {
+        HelpTopic::Json(arguments) => json::run(arguments),
+        HelpTopic::Command(path) => {
             let words = ["candor"].into_iter().chain(path.iter().map(String::as_str));
             let words = words.chain(["--help"]);
             // A help text is what clap has in place of matches.

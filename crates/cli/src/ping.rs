@@ -122,20 +122,20 @@ impl RealTimeArgs {
 }
 
 /// Both halves of a port.
-struct Halves {
+struct PortHalves {
     receiver: Box<dyn Receiver>,
     transmitter: Box<dyn Transmitter>,
     /// The bit rates of its bus, if it knows them.
     timing: Option<Timing>,
 }
 
-fn open(address: &Address) -> Result<Halves, String> {
+fn open(address: &Address) -> Result<PortHalves, String> {
     let wanted = Wanted { stamps: false, ..Wanted::BOTH };
     let port = candor_drivers::open(address, wanted).map_err(|error| error.to_string())?;
     let Port { receiver, transmitter, control, .. } = port;
     let timing = control.and_then(|control| timing(&control.status().ok()?));
     match (receiver, transmitter) {
-        (Some(receiver), Some(transmitter)) => Ok(Halves { receiver, transmitter, timing }),
+        (Some(receiver), Some(transmitter)) => Ok(PortHalves { receiver, transmitter, timing }),
         _ => Err(format!(
             "{address}: round trips need a port that receives and transmits; `candor bus list` shows the kinds of ports"
         )),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// No test waits longer than this for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn candor(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
@@ -58,7 +58,7 @@ impl Gateway {
         let folder = tempfile::tempdir().unwrap();
         let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
         let (before, exit) = (bind(), bind());
-        exit.set_read_timeout(Some(PATIENCE)).unwrap();
+        exit.set_read_timeout(Some(TIMEOUT)).unwrap();
         let port = |socket: &UdpSocket| socket.local_addr().unwrap().port();
         // Free a moment ago; the kernel gives out others first.
         let [entry, other] = [bind(), bind()].map(|socket| port(&socket));

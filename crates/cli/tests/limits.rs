@@ -139,7 +139,7 @@ fn every_command_names_the_limit_that_stops_it() {
 
 #[test]
 fn what_is_sent_into_a_recording_is_in_it_or_told() {
-    const PATIENCE: Nanos = Nanos::from_secs(300);
+    const TIMEOUT: Nanos = Nanos::from_secs(300);
     for (words, frames, cause) in [
         ("bus generate file:there.log --count 5000 --flood", Some(5_000), "File too large"),
         ("bus generate file:there.log --count 5000 --rate 20k/s", Some(5_000), "File too large"),
@@ -164,7 +164,7 @@ fn what_is_sent_into_a_recording_is_in_it_or_told() {
         let took = clock::now::<Monotonic>() - begin;
         let says = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{words}: {says}");
-        assert!(took < PATIENCE, "{words}: {took}");
+        assert!(took < TIMEOUT, "{words}: {took}");
         assert!(says.contains(&format!("cannot be written: {cause}")), "{words}: {says}");
         let remedy = if cause.starts_with("File") { "ulimit -f" } else { "free space" };
         assert!(says.contains(remedy) && !says.contains("ip link"), "{words}: {says}");

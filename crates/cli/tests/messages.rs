@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 /// No test waits longer than this for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/recordings/drive.log");
 
 fn candor(folder: &Path, arguments: &[&str]) -> Command {
@@ -92,7 +92,7 @@ fn a_gateway_answers_everybody_while_nobody_reads_its_messages() {
                  [[rule]]\nfrom = \"a\"\nto = \"b\"\nmatch = [\"0x123\"]\n";
     fs::write(folder.path().join("drive.rules.toml"), rules).unwrap();
     let manager = UnixDatagram::bind(folder.path().join("manager")).unwrap();
-    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    manager.set_read_timeout(Some(TIMEOUT)).unwrap();
     let hears = |wanted: &str| {
         let mut datagram = [0; 4096];
         loop {
@@ -151,7 +151,7 @@ fn a_gateway_is_alive_and_answers_while_it_reads_many_rules() {
     };
     rules(1);
     let manager = UnixDatagram::bind(folder.path().join("manager")).unwrap();
-    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    manager.set_read_timeout(Some(TIMEOUT)).unwrap();
     let hear = || {
         let mut datagram = [0; 4096];
         let count = manager.recv(&mut datagram).unwrap();
@@ -182,7 +182,7 @@ fn a_gateway_is_alive_and_answers_while_it_reads_many_rules() {
 fn the_signal_service_tells_its_manager_how_it_goes() {
     let folder = tempfile::tempdir().unwrap();
     let manager = UnixDatagram::bind(folder.path().join("manager")).unwrap();
-    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    manager.set_read_timeout(Some(TIMEOUT)).unwrap();
     let hears = |wanted: &str| {
         let mut datagram = [0; 4096];
         loop {

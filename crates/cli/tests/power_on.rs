@@ -13,7 +13,7 @@ use candor_linux::clock;
 use candor_time::{Instant, Monotonic, Nanos};
 
 /// No step waits longer than this for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a frame is sent that nobody may take yet.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -40,7 +40,7 @@ struct Manager(UnixDatagram);
 impl Manager {
     fn new(folder: &Path) -> Self {
         let socket = UnixDatagram::bind(folder.join("manager")).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         Self(socket)
     }
 
@@ -115,7 +115,7 @@ fn a_gateway_is_ready_before_its_ports_and_takes_them_when_they_come() {
         manager.hears("bus in", |text| text.starts_with("STATUS=") && !text.contains("bus `in`"));
     assert!(names_what_is_missing(&status), "{status}");
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let until = clock::now::<Monotonic>() + Nanos::from_secs(PATIENCE.as_secs());
+    let until = clock::now::<Monotonic>() + Nanos::from_secs(TIMEOUT.as_secs());
     loop {
         sender.send_to(&datagram(), address).unwrap();
         if receiver.recv(&mut [0; 64]).is_ok_and(|count| count == datagram().len()) {
@@ -149,8 +149,7 @@ fn a_signal_service_is_ready_before_its_ports_and_takes_them_when_they_come() {
     let watch = candor(folder.path(), &watch).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
     let mut watch = Killed(watch.unwrap());
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let until: Instant<Monotonic> =
-        clock::now::<Monotonic>() + Nanos::from_secs(PATIENCE.as_secs());
+    let until: Instant<Monotonic> = clock::now::<Monotonic>() + Nanos::from_secs(TIMEOUT.as_secs());
     let code = loop {
         sender.send_to(&datagram(), address).unwrap();
         if let Some(status) = watch.0.try_wait().unwrap() {

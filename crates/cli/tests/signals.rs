@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 1 A\n SG_ Gear : 0|8@1+ (1,0) [0|9] \"\" B\n";
 const LOG: &str = "(1.000000) can0 123#07\n(1.002000) can0 123#08\n";
 
@@ -49,7 +49,7 @@ impl Scene {
     fn says(&self, start: &str) -> String {
         let mut others = Vec::new();
         loop {
-            match self.said.recv_timeout(PATIENCE) {
+            match self.said.recv_timeout(TIMEOUT) {
                 Ok(line) if line.starts_with(start) => return line,
                 Ok(line) => others.push(line),
                 Err(error) => panic!("nothing begins with `{start}`: {error}; {others:#?}"),
@@ -136,7 +136,7 @@ fn buses_come_and_go_while_it_runs_and_mistakes_change_nothing() {
 /// What `GET` of a path is answered, over the Unix socket.
 fn get(scene: &Scene, path: &str) -> String {
     let mut stream = UnixStream::connect(scene.folder.path().join("sock")).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

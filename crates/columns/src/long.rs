@@ -76,7 +76,8 @@ impl LongColumns {
     /// For the wanted signals of a database.
     #[must_use]
     pub fn new(database: Arc<Database>, wanted: &Wanted) -> Self {
-        let (mut message_names, mut signal_names) = (Names::default(), Names::default());
+        let (mut message_names, mut signal_names) =
+            (NameDictionary::default(), NameDictionary::default());
         let mut columns = Vec::new();
         for (place, message) in database.messages().iter().enumerate() {
             let signals = wanted.of(place).iter().filter_map(|&place| {
@@ -183,12 +184,12 @@ impl LongColumns {
 
 /// Different names.
 #[derive(Default)]
-struct Names<'a> {
+struct NameDictionary<'a> {
     names: Vec<&'a str>,
     numbers: HashMap<&'a str, i32>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> NameDictionary<'a> {
     fn number(&mut self, name: &'a str) -> i32 {
         let next = self.names.len() as i32;
         let number = *self.numbers.entry(name).or_insert(next);

@@ -43,7 +43,7 @@ pub fn quoted_key(text: &str) -> String {
 }
 
 /// How an entry is written.
-enum Shape<'a> {
+enum EntryShape<'a> {
     Plain,
     /// Under a header `[path]`.
     Table(&'a Table),
@@ -51,21 +51,21 @@ enum Shape<'a> {
     Tables(Vec<&'a Table>),
 }
 
-fn shape(value: &Value) -> Shape<'_> {
+fn shape(value: &Value) -> EntryShape<'_> {
     match &value.data {
-        Data::Table(table) => Shape::Table(table),
+        Data::Table(table) => EntryShape::Table(table),
         Data::Array(values) if !values.is_empty() => values
             .iter()
             .map(Value::as_table)
             .collect::<Option<_>>()
-            .map_or(Shape::Plain, Shape::Tables),
-        _ => Shape::Plain,
+            .map_or(EntryShape::Plain, EntryShape::Tables),
+        _ => EntryShape::Plain,
     }
 }
 
 fn write_table(out: &mut String, table: &Table, path: &str) {
     for Entry { key, value, .. } in table.entries() {
-        if matches!(shape(value), Shape::Plain) && !value.is_unreadable() {
+        if matches!(shape(value), EntryShape::Plain) && !value.is_unreadable() {
             write_key(out, key);
             out.push_str(" = ");
             write_inline(out, value);
@@ -79,12 +79,12 @@ fn write_table(out: &mut String, table: &Table, path: &str) {
         }
         write_key(&mut path, key);
         match shape(value) {
-            Shape::Plain => {}
-            Shape::Table(table) => {
+            EntryShape::Plain => {}
+            EntryShape::Table(table) => {
                 header(out, &format!("[{path}]"));
                 write_table(out, table, &path);
             }
-            Shape::Tables(tables) => {
+            EntryShape::Tables(tables) => {
                 for table in tables {
                     header(out, &format!("[[{path}]]"));
                     write_table(out, table, &path);

@@ -48,7 +48,7 @@ pub struct Room {
 
 /// What is done for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ClientPhase {
     /// Nothing since then: it asks nothing. Whether it had an answer before.
     Silent { since: u64, again: bool },
     /// Something, however long it takes.
@@ -60,24 +60,24 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct Status {
-    phase: Mutex<Phase>,
+struct ClientStatus {
+    phase: Mutex<ClientPhase>,
     displaced: Notify,
 }
 
-impl Status {
-    fn phase(&self) -> MutexGuard<'_, Phase> {
+impl ClientStatus {
+    fn phase(&self) -> MutexGuard<'_, ClientPhase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From when on it gives way to a new client; `None` while something is done for it.
     fn due(&self, room: Room) -> Option<u64> {
         let (since, patience) = match *self.phase() {
-            Phase::Silent { since, again: false } => (since, room.asks_within),
-            Phase::Silent { since, again: true } | Phase::Sending { since } => {
+            ClientPhase::Silent { since, again: false } => (since, room.asks_within),
+            ClientPhase::Silent { since, again: true } | ClientPhase::Sending { since } => {
                 (since, room.gives_way)
             }
-            Phase::Busy | Phase::Kept => return None,
+            ClientPhase::Busy | ClientPhase::Kept => return None,
         };
         Some(since.saturating_add(patience.as_nanos()))
     }
@@ -85,10 +85,10 @@ impl Status {
     /// For how long nothing has been done; `None` if something is.
     fn idle(&self, now: u64) -> Option<u64> {
         match *self.phase() {
-            Phase::Silent { since, .. } | Phase::Sending { since } => {
+            ClientPhase::Silent { since, .. } | ClientPhase::Sending { since } => {
                 Some(now.saturating_sub(since))
             }
-            Phase::Busy | Phase::Kept => None,
+            ClientPhase::Busy | ClientPhase::Kept => None,
         }
     }
 }
@@ -97,7 +97,7 @@ impl Status {
 #[derive(Debug)]
 struct Register {
     room: Room,
-    open: Mutex<BTreeMap<u64, Arc<Status>>>,
+    open: Mutex<BTreeMap<u64, Arc<ClientStatus>>>,
     last: AtomicU64,
     left: Notify,
 }
@@ -107,7 +107,7 @@ struct Register {
 struct Place {
     register: Arc<Register>,
     number: u64,
-    status: Arc<Status>,
+    status: Arc<ClientStatus>,
 }
 
 impl Drop for Place {
@@ -137,7 +137,7 @@ impl Register {
         Arc::new(Self { room, open, last: AtomicU64::new(0), left })
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Status>>> {
+    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<ClientStatus>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -208,8 +208,8 @@ impl Register {
 
     fn enter(self: &Arc<Self>) -> Client {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let phase = Mutex::new(Phase::Silent { since: now(), again: false });
-        let status = Arc::new(Status { phase, displaced: Notify::new() });
+        let phase = Mutex::new(ClientPhase::Silent { since: now(), again: false });
+        let status = Arc::new(ClientStatus { phase, displaced: Notify::new() });
         self.open().insert(number, Arc::clone(&status));
         Client(Arc::new(Place { register: Arc::clone(self), number, status }))
     }
@@ -264,49 +264,49 @@ impl Client {
 
     /// It gives way to nobody from now on, such as after an upgrade. It has its place as long as its connection.
     pub fn keep(&self) {
-        *self.0.status.phase() = Phase::Kept;
+        *self.0.status.phase() = ClientPhase::Kept;
     }
 
-    fn turn(&self, next: impl FnOnce(Phase) -> Phase) {
+    fn turn(&self, next: impl FnOnce(ClientPhase) -> ClientPhase) {
         let mut phase = self.0.status.phase();
-        if *phase != Phase::Kept {
+        if *phase != ClientPhase::Kept {
             *phase = next(*phase);
         }
     }
 
     /// Something is being done for it.
     pub(crate) fn busy(&self) {
-        self.turn(|_| Phase::Busy);
+        self.turn(|_| ClientPhase::Busy);
     }
 
     /// There is an answer.
     pub(crate) fn answered(&self) {
-        self.turn(|_| Phase::Sending { since: now() });
+        self.turn(|_| ClientPhase::Sending { since: now() });
     }
 
     /// All that it asked for is done.
     pub(crate) fn rests(&self) {
         self.turn(|phase| match phase {
-            Phase::Silent { .. } => phase,
-            _ => Phase::Silent { since: now(), again: true },
+            ClientPhase::Silent { .. } => phase,
+            _ => ClientPhase::Silent { since: now(), again: true },
         });
     }
 
     /// What there was to send it has taken.
     pub(crate) fn sent(&self) {
         self.turn(|phase| match phase {
-            Phase::Sending { .. } => Phase::Silent { since: now(), again: true },
+            ClientPhase::Sending { .. } => ClientPhase::Silent { since: now(), again: true },
             other => other,
         });
     }
 
     pub(crate) fn asks_nothing(&self) -> bool {
-        matches!(*self.0.status.phase(), Phase::Silent { .. })
+        matches!(*self.0.status.phase(), ClientPhase::Silent { .. })
     }
 
     /// Whether it never had an answer, and nothing was done for one.
     pub(crate) fn had_nothing(&self) -> bool {
-        matches!(*self.0.status.phase(), Phase::Silent { again: false, .. })
+        matches!(*self.0.status.phase(), ClientPhase::Silent { again: false, .. })
     }
 
     /// Waits until it has to give way.
@@ -354,11 +354,11 @@ mod tests {
             asks_within: Nanos::from_nanos(50),
         };
         for (phase, due) in [
-            (Phase::Silent { since: 7, again: false }, Some(57)),
-            (Phase::Silent { since: 7, again: true }, Some(1_007)),
-            (Phase::Sending { since: 7 }, Some(1_007)),
-            (Phase::Busy, None),
-            (Phase::Kept, None),
+            (ClientPhase::Silent { since: 7, again: false }, Some(57)),
+            (ClientPhase::Silent { since: 7, again: true }, Some(1_007)),
+            (ClientPhase::Sending { since: 7 }, Some(1_007)),
+            (ClientPhase::Busy, None),
+            (ClientPhase::Kept, None),
         ] {
             let register = Register::new(room);
             let client = register.enter();

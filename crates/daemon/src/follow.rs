@@ -10,7 +10,7 @@ use candor_time::{Instant, Monotonic, Nanos};
 use crate::supervise::Next;
 
 /// A file that is gone for so long is not being replaced: it is read, which says what is wrong.
-const PATIENCE: Nanos = Nanos::from_secs(2);
+const REPLACE_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// Whether the file is where it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Follow {
         let (state, next) = match (self.path.exists(), self.state) {
             (true, _) => (State::There, Next::Reload),
             (false, State::There) => (State::GoneSince(clock::now()), Next::Wait),
-            (false, State::GoneSince(since)) if clock::now() - since >= PATIENCE => {
+            (false, State::GoneSince(since)) if clock::now() - since >= REPLACE_TIMEOUT => {
                 (State::Told, Next::Reload)
             }
             (false, state) => (state, Next::Wait),
@@ -104,7 +104,7 @@ mod tests {
         while follow.look() == Ok(Next::Wait) {
             let _ = clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(10));
         }
-        assert!(clock::now() - start >= PATIENCE);
+        assert!(clock::now() - start >= REPLACE_TIMEOUT);
         assert_eq!(follow.state, State::Told);
         assert_eq!(follow.look(), Ok(Next::Wait));
         fs::write(&path, "x").unwrap();

@@ -123,7 +123,7 @@ pub async fn serve<B, F>(
 {
     let handler = Arc::new(handler);
     let turned_away = Refusal::TooMany.answer().as_bytes();
-    let turns = Turns::new();
+    let turns = ClientOrder::new();
     let client = move |stream, client| {
         converse(stream, client, limits, Arc::clone(&handler), Arc::clone(&turns))
     };
@@ -160,7 +160,8 @@ where
         };
         let mut answer = Vec::new();
         let client = Client::only(limits.room);
-        let serve = converse(Stream::Unix(far), client, limits, Arc::new(handler), Turns::new());
+        let serve =
+            converse(Stream::Unix(far), client, limits, Arc::new(handler), ClientOrder::new());
         let ((), (), received) = tokio::join!(serve, send, reader.read_to_end(&mut answer));
         received.map(|_| answer)
     })
@@ -168,9 +169,9 @@ where
 
 /// Who begins next.
 #[derive(Debug)]
-struct Turns(Semaphore);
+struct ClientOrder(Semaphore);
 
-impl Turns {
+impl ClientOrder {
     fn new() -> Arc<Self> {
         Arc::new(Self(Semaphore::new(1)))
     }
@@ -190,7 +191,7 @@ async fn converse<B, F>(
     client: Client,
     limits: Limits,
     handler: Arc<impl Fn(Request<Incoming>, Client) -> F + Send + Sync + 'static>,
-    turns: Arc<Turns>,
+    turns: Arc<ClientOrder>,
 ) where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
@@ -284,7 +285,7 @@ mod tests {
     fn everybody_else_has_a_turn_between_two_handlers() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let order = runtime.block_on(async {
-            let (turns, order) = (Turns::new(), Arc::new(Mutex::new(String::new())));
+            let (turns, order) = (ClientOrder::new(), Arc::new(Mutex::new(String::new())));
             let mut tasks = Vec::new();
             for _ in 0..50 {
                 let (turns, order) = (Arc::clone(&turns), Arc::clone(&order));

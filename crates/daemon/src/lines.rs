@@ -115,7 +115,7 @@ async fn converse<P: Protocol>(
 ) {
     let lines = Lines::new(limits.line_bytes);
     let mut session =
-        Session { stream, client: client.clone(), limits, protocol, long, lines, watch: None };
+        LineSession { stream, client: client.clone(), limits, protocol, long, lines, watch: None };
     tokio::select! {
         _ = session.run() => {}
         () = client.displaced() => {
@@ -133,7 +133,7 @@ struct Watch {
     interval: Nanos,
 }
 
-struct Session<P> {
+struct LineSession<P> {
     stream: Stream,
     client: Client,
     limits: Limits,
@@ -143,7 +143,7 @@ struct Session<P> {
     watch: Option<Watch>,
 }
 
-impl<P: Protocol> Session<P> {
+impl<P: Protocol> LineSession<P> {
     /// Until the connection is to end: `None`.
     async fn run(&mut self) -> Option<()> {
         let mut silent_since = clock::now::<Monotonic>();

@@ -10,7 +10,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 /// How much more is read of a client that has its last answer, so that the answer arrives.
 const MAX_REST: usize = 64 << 10;
-const REST_PATIENCE: Duration = Duration::from_millis(200);
+const REST_TIMEOUT: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(crate) enum Stream {
@@ -70,7 +70,7 @@ impl Stream {
             self.write_all(last).await?;
             self.shutdown().await
         };
-        if !matches!(tokio::time::timeout(REST_PATIENCE, sending).await, Ok(Ok(()))) {
+        if !matches!(tokio::time::timeout(REST_TIMEOUT, sending).await, Ok(Ok(()))) {
             return;
         }
         let reading = async {
@@ -83,7 +83,7 @@ impl Stream {
                 }
             }
         };
-        let _ = tokio::time::timeout(REST_PATIENCE, reading).await;
+        let _ = tokio::time::timeout(REST_TIMEOUT, reading).await;
     }
 
     /// Sends last words as far as they go at once.

@@ -121,7 +121,7 @@ impl<'a> Supervision<'a> {
         let mut next_tick = clock::now::<Monotonic>() + period;
         let mut loading = Loading::new(Arc::clone(&self.done));
         let mut is_ending = false;
-        let mut status = Status { state: state.to_owned(), told: String::new() };
+        let mut status = ServiceStatus { state: state.to_owned(), told: String::new() };
         self.tell(&[State::Ready, State::Status(status.with(&program.troubles()))]);
         while !is_ending && !program.is_over() {
             let sources: Vec<u64> = self.poll.wait(Some(wait))?.collect();
@@ -184,7 +184,7 @@ impl<'a> Supervision<'a> {
         &self,
         loading: &mut Loading<P::Loaded>,
         program: &mut P,
-        status: &mut Status,
+        status: &mut ServiceStatus,
     ) {
         let Some(loaded) = loading.end() else { return };
         status.state = program.loaded(loaded);
@@ -205,12 +205,12 @@ impl<'a> Supervision<'a> {
 const MOST_TROUBLES: usize = 5;
 
 /// What the service manager is told of how a program is.
-struct Status {
+struct ServiceStatus {
     state: String,
     told: String,
 }
 
-impl Status {
+impl ServiceStatus {
     /// The status with what does not work.
     fn with(&mut self, troubles: &[String]) -> &str {
         self.told.clone_from(&self.state);
@@ -259,7 +259,7 @@ impl<T: Send + 'static> Loading<T> {
         let shared = Arc::clone(&load);
         let started = thread::Builder::new().name("candor-load".to_owned()).spawn(move || {
             // Also if it panics.
-            let _set = Set(done);
+            let _set = SetOnDrop(done);
             take(&shared).map(|load| load())
         });
         match started {
@@ -284,9 +284,9 @@ impl<T: Send + 'static> Loading<T> {
 }
 
 /// Sets an event when it is dropped.
-struct Set(Arc<Event>);
+struct SetOnDrop(Arc<Event>);
 
-impl Drop for Set {
+impl Drop for SetOnDrop {
     fn drop(&mut self) {
         self.0.set();
     }

@@ -20,7 +20,7 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::{Request, Response};
 
 /// No test waits longer than this for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const REQUEST: &[u8] = b"GET /some HTTP/1.1\r\n\r\n";
 
 fn limits(clients: usize, patience: Nanos) -> Limits {
@@ -50,7 +50,7 @@ fn start(limits: Limits) -> (Reactor, SocketAddr) {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 

@@ -11,7 +11,7 @@ use candor_daemon::lines::{self, Limits, Protocol, Reply};
 use candor_time::Nanos;
 
 /// No test waits longer than this for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A door that is shut until it is opened.
 #[derive(Clone, Default)]
@@ -86,7 +86,7 @@ impl Scene {
 
     fn connect(&self) -> BufReader<UnixStream> {
         let stream = UnixStream::connect(&self.path).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         BufReader::new(stream)
     }
 }

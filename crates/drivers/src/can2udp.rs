@@ -24,7 +24,9 @@ use super::datagrams::{
 };
 use crate::kernel;
 use crate::names::Peer;
-use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Port, ReceiverCounters, Wanted};
+use candor_port::{
+    Address, Capabilities, Endpoint, Error, Handover, Port, ReceiverCounters, Wanted,
+};
 use candor_port::{Driver, Medium};
 
 /// The driver.
@@ -91,7 +93,7 @@ fn no_broadcast(name: &str) -> Error {
         .with_remedy("set the destination: peer=[2001:db8::1]:4858")
 }
 
-fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, handover: &Handover) -> Result<Port, Error> {
     let name = address.to_string();
     let fail = |error| kernel::failure(&*name, &error);
     let Settings { version, interface, has_sender_stamps } = settings(address, wanted)?;
@@ -114,7 +116,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     let is_fd = version == Version::V2;
     let mut port = Port::new(Capabilities { fd: is_fd, ..datagrams::CAPABILITIES });
     if wanted.receiver {
-        let bound = match estate.take(datagrams::is_at(listen)) {
+        let bound = match handover.take(datagrams::is_at(listen)) {
             Some(bound) => bound,
             None => {
                 let socket = match is_shared(listen, to).map_err(fail)? {

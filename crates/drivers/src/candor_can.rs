@@ -15,7 +15,7 @@ use candor_linux::clock;
 use candor_linux::poll::{self, Interest};
 use candor_linux::{Errno, Sent as Taken};
 use candor_port::{
-    Address, Capabilities, Control, Driver, Error, Estate, Filter, Medium, Message, Origin, Port,
+    Address, Capabilities, Control, Driver, Error, Filter, Handover, Medium, Message, Origin, Port,
     Progress, Received, Receiver, ReceiverCounters, Sent, Stamp, State, Status, Transmitter,
     TransmitterCounters, Until, Waker, Wanted,
 };
@@ -84,7 +84,7 @@ fn options(address: &Address) -> Result<Options, Error> {
     Ok(Options { priority, queue, overwrites })
 }
 
-fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, _: &Handover) -> Result<Port, Error> {
     let name = address.to_string();
     let fail = |error| kernel::failure(&name, &error);
     let options = options(address)?;

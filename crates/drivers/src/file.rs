@@ -50,7 +50,7 @@ use self::recorder::Recorder;
 use crate::kernel;
 use crate::wait::{self, Wait};
 use candor_port::{
-    Address, Capabilities, Error, Estate, Message, Origin, Port, Progress, Received, Receiver,
+    Address, Capabilities, Error, Handover, Message, Origin, Port, Progress, Received, Receiver,
     ReceiverCounters, Stamp, Until, Waker, Wanted,
 };
 use candor_port::{Driver, Medium};
@@ -95,7 +95,7 @@ const BATCH: usize = 256;
 /// replay, so a file that is there is not so late.
 const STANDSTILL: Nanos = Nanos::from_millis(20);
 /// How long the opening of a port waits for its file.
-const PATIENCE: Duration = Duration::from_millis(200);
+const OPEN_TIMEOUT: Duration = Duration::from_millis(200);
 /// What the trouble is after that.
 const OPENING: &str =
     "the file is not open yet: a pipe waits for its other end, or the disk does not answer";
@@ -124,7 +124,7 @@ fn can_udp(address: &Address) -> Result<CanUdp, Error> {
     Ok(address.parsed("can_udp", "5000 or can_udp=none")?.unwrap_or_default())
 }
 
-fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, _: &Handover) -> Result<Port, Error> {
     let name = address.to_string();
     let mut port = Port::new(Capabilities {
         fd: true,
@@ -156,26 +156,26 @@ fn failure(name: &str, error: &RecordingError) -> Error {
 
 /// How fast a recording is replayed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Speed {
+enum ReplaySpeed {
     /// So many times as fast as recorded.
     Times(f64),
     /// Without waiting.
     Max,
 }
 
-fn speed(address: &Address) -> Result<Speed, Error> {
+fn speed(address: &Address) -> Result<ReplaySpeed, Error> {
     match address.option("speed") {
-        None => Ok(Speed::Times(1.0)),
-        Some("max") => Ok(Speed::Max),
+        None => Ok(ReplaySpeed::Times(1.0)),
+        Some("max") => Ok(ReplaySpeed::Max),
         Some(_) => match address.parsed("speed", "2 or speed=max")?.unwrap_or(1.0) {
-            times if (1e-6..=1e6).contains(&times) => Ok(Speed::Times(times)),
+            times if (1e-6..=1e6).contains(&times) => Ok(ReplaySpeed::Times(times)),
             _ => Err(Error::new(address.to_string(), "replay at this speed is not possible")
                 .with_remedy("the speed must be 0.000001 to 1000000, or max")),
         },
     }
 }
 
-impl Speed {
+impl ReplaySpeed {
     /// When a record is due that was recorded so long after the first one.
     fn due(self, start: Instant<Monotonic>, since_first: Nanos) -> Instant<Monotonic> {
         match self {
@@ -193,7 +193,7 @@ impl Speed {
 struct Replay {
     name: Box<str>,
     ahead: ReadAhead,
-    speed: Speed,
+    speed: ReplaySpeed,
     is_loop: bool,
     /// Whether the next record was looked for when it had not been read.
     was_unread: bool,
@@ -234,7 +234,7 @@ impl Replay {
         };
         let counters = Arc::<ReceiverCounters>::default();
         Ok(Self {
-            ahead: ReadAhead::open(request, Arc::clone(&counters), PATIENCE)?,
+            ahead: ReadAhead::open(request, Arc::clone(&counters), OPEN_TIMEOUT)?,
             speed: speed(address)?,
             is_loop,
             was_unread: false,
@@ -743,10 +743,10 @@ mod tests {
         let start = Instant::from_nanos(500);
         let year = Nanos::from_secs(31_536_000);
         for (speed, due) in [
-            (Speed::Times(1.0), 31_536_000_000_000_500),
-            (Speed::Times(2.0), 15_768_000_000_000_500),
-            (Speed::Times(0.5), 63_072_000_000_000_500),
-            (Speed::Max, 500),
+            (ReplaySpeed::Times(1.0), 31_536_000_000_000_500),
+            (ReplaySpeed::Times(2.0), 15_768_000_000_000_500),
+            (ReplaySpeed::Times(0.5), 63_072_000_000_000_500),
+            (ReplaySpeed::Max, 500),
         ] {
             assert_eq!(speed.due(start, year).as_nanos(), due, "{speed:?}");
         }

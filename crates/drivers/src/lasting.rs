@@ -206,9 +206,9 @@ fn index(address: &Address) -> Option<u32> {
 pub fn open_receiver(
     address: &Address,
     wanted: Wanted,
-    estate: &candor_port::Estate,
+    handover: &candor_port::Handover,
 ) -> Result<Opened, Error> {
-    let port = crate::open_after(address, wanted, estate)?;
+    let port = crate::open_after(address, wanted, handover)?;
     let receiver = port.receiver.ok_or_else(|| {
         Error::new(address.to_string(), "this port receives nothing")
             .with_remedy("use another port; `candor bus list` shows the kinds")

@@ -38,7 +38,7 @@ mod sim;
 mod socketcan;
 mod wait;
 
-use candor_port::{Address, Error, Estate, Medium, Port, Registry, Wanted};
+use candor_port::{Address, Error, Handover, Medium, Port, Registry, Wanted};
 
 pub use absent::{absent, may_come};
 #[cfg(feature = "file")]
@@ -91,15 +91,15 @@ pub fn check(address: &Address, wanted: Wanted) -> Result<(), Error> {
 /// # Errors
 /// As [`Registry::open`].
 pub fn open(address: &Address, wanted: Wanted) -> Result<Port, Error> {
-    open_after(address, wanted, &Estate::default())
+    open_after(address, wanted, &Handover::default())
 }
 
 /// [`Registry::open`] of all drivers.
 ///
 /// # Errors
 /// As [`Registry::open`].
-pub fn open_after(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
-    REGISTRY.open(address, wanted, estate)
+pub fn open_after(address: &Address, wanted: Wanted, handover: &Handover) -> Result<Port, Error> {
+    REGISTRY.open(address, wanted, handover)
 }
 
 /// Looks up the hosts that these ports name, all at once: to be called where waiting holds nobody up, soon before the ports are

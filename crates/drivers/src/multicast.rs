@@ -20,7 +20,9 @@ use super::datagrams::{
 use super::reach::{Group, Membership};
 use crate::kernel;
 use crate::names::Peer;
-use candor_port::{Address, Capabilities, Endpoint, Error, Estate, Port, ReceiverCounters, Wanted};
+use candor_port::{
+    Address, Capabilities, Endpoint, Error, Handover, Port, ReceiverCounters, Wanted,
+};
 use candor_port::{Driver, Medium};
 
 /// The driver.
@@ -74,7 +76,7 @@ fn settings(address: &Address) -> Result<Settings, Error> {
     })
 }
 
-fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, handover: &Handover) -> Result<Port, Error> {
     let name = address.to_string();
     let fail = |error| kernel::failure(&*name, &error);
     let Settings { group, port, hop_limit, has_sender_stamps } = settings(address)?;
@@ -96,7 +98,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     });
     let mut port = Port::new(Capabilities { own_frames: true, ..datagrams::CAPABILITIES });
     if wanted.receiver {
-        let bound = match estate.take(datagrams::is_at(group_address)) {
+        let bound = match handover.take(datagrams::is_at(group_address)) {
             Some(bound) => bound,
             // At the group itself, so that nothing else comes.
             None => Bound::new(udp::bind_shared(group_address).map_err(fail)?),

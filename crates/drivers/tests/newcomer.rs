@@ -12,7 +12,7 @@ use std::sync::Arc;
 use candor_drivers::{Turn, Wait};
 use candor_linux::{clock, quick};
 use candor_port::{
-    Address, Capabilities, Driver, Error, Estate, Medium, Message, Origin, Port, Progress,
+    Address, Capabilities, Driver, Error, Handover, Medium, Message, Origin, Port, Progress,
     Received, Receiver, ReceiverCounters, Registry, Sent, Stamp, Transmitter, TransmitterCounters,
     Until, Waker, Wanted,
 };
@@ -47,7 +47,7 @@ fn names(address: &Address) -> Result<(&str, &str), Error> {
     )
 }
 
-fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, _: &Handover) -> Result<Port, Error> {
     let (own, peer) = names(address)?;
     let fail = |error: io::Error| Error::new(address.to_string(), error.to_string());
     let place = |name: &str| SocketAddr::from_abstract_name(format!("candor-test-{name}"));

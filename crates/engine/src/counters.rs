@@ -132,9 +132,9 @@ pub enum Outcome {
 
 /// A number that one thread counts and others read.
 #[derive(Debug, Default)]
-struct Cell(AtomicU64);
+struct CounterCell(AtomicU64);
 
-impl Cell {
+impl CounterCell {
     #[inline]
     fn add(&self, more: u64) {
         // There is one writer, so nothing is lost in between, and no locked instruction is needed.
@@ -150,21 +150,21 @@ impl Cell {
 #[derive(Debug, Default)]
 struct Others {
     /// All that were ever pending.
-    pending: Cell,
-    refused: PerCause<Cell>,
+    pending: CounterCell,
+    refused: PerCause<CounterCell>,
 }
 
 /// What is reported later of the pending copies of a job, by whichever threads.
 #[derive(Debug, Default)]
-struct Settled {
+struct SettledCopies {
     handled: AtomicU64,
     refused: PerCause<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
 struct BusCells {
-    received: Cell,
-    unmatched: Cell,
+    received: CounterCell,
+    unmatched: CounterCell,
 }
 
 /// All counters of an engine. A clone shows the same counters, wherever the engine is: only the
@@ -175,10 +175,10 @@ pub struct Counters(Arc<Cells>);
 #[derive(Debug)]
 struct Cells {
     /// Handled copies per job; apart from the rest, so that the usual case touches few bytes.
-    handled: Box<[Cell]>,
+    handled: Box<[CounterCell]>,
     /// Everything but `handled`.
     others: Box<[Others]>,
-    settled: Box<[Settled]>,
+    settled: Box<[SettledCopies]>,
     buses: Box<[BusCells]>,
 }
 
@@ -187,9 +187,9 @@ impl Counters {
     #[must_use]
     pub fn new(program: &Program) -> Self {
         Self(Arc::new(Cells {
-            handled: program.jobs().iter().map(|_| Cell::default()).collect(),
+            handled: program.jobs().iter().map(|_| CounterCell::default()).collect(),
             others: program.jobs().iter().map(|_| Others::default()).collect(),
-            settled: program.jobs().iter().map(|_| Settled::default()).collect(),
+            settled: program.jobs().iter().map(|_| SettledCopies::default()).collect(),
             buses: program.buses().iter().map(|_| BusCells::default()).collect(),
         }))
     }
@@ -201,8 +201,9 @@ impl Counters {
         cells
             .map(|((handled, others), settled)| {
                 // What is settled is read first: it never exceeds what was pending by then.
-                let of =
-                    |cells: &PerCause<Cell>, cause: usize| cells.get(cause).map_or(0, Cell::get);
+                let of = |cells: &PerCause<CounterCell>, cause: usize| {
+                    cells.get(cause).map_or(0, CounterCell::get)
+                };
                 let late = settled.handled.load(Ordering::Relaxed);
                 let late_refused = settled.refused.each_ref().map(|it| it.load(Ordering::Relaxed));
                 let reported = late + late_refused.iter().sum::<u64>();

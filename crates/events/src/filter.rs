@@ -20,7 +20,7 @@ pub struct Filter {
 
 /// What is remembered of the events of a topic.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct TopicMemory {
     seen: u32,
     sent: Option<(u64, f64)>,
     is_within: bool,
@@ -28,7 +28,12 @@ pub(crate) struct Memory {
 
 impl Filter {
     /// Whether an event passes. Raw events have no value: conditions on values take them all.
-    pub(crate) fn passes(&self, memory: &mut Memory, time_ns: u64, value: Option<f64>) -> bool {
+    pub(crate) fn passes(
+        &self,
+        memory: &mut TopicMemory,
+        time_ns: u64,
+        value: Option<f64>,
+    ) -> bool {
         let slack = if memory.is_within { self.hysteresis } else { 0.0 };
         let is_outside = value.is_some_and(|value| {
             self.min.is_some_and(|min| value < min - slack)
@@ -82,7 +87,7 @@ mod tests {
             (Filter { min: Some(2.0), hysteresis: 0.5, ..all.clone() }, &[2, 3, 4]),
             (Filter { max: Some(2.2), hysteresis: 0.5, ..all.clone() }, &[0, 1, 2, 3, 5]),
         ] {
-            let mut memory = Memory::default();
+            let mut memory = TopicMemory::default();
             let times = (0..).map(|at| at * 10 * ms);
             let passed: Vec<_> = (0..)
                 .zip(values.iter().zip(times))
@@ -92,7 +97,7 @@ mod tests {
             assert_eq!(passed, passing, "{filter:?}");
         }
         // Raw events have no value.
-        let mut memory = Memory::default();
+        let mut memory = TopicMemory::default();
         assert!(Filter { min: Some(2.0), ..all }.passes(&mut memory, 0, None));
     }
 }

@@ -8,9 +8,9 @@ use candor_signals::{Database, Fit, Message};
 use candor_wire::can::frame::{ERR_FLAG, RTR_FLAG, group_number, id_word};
 use candor_wire::can::{Frame, Id, Kind as FrameKind};
 
-use crate::bell::Bell;
 use crate::binary::Encoding;
 use crate::log::{Framing, Log, Mark};
+use crate::notifier::Notifier;
 use crate::pattern::{Pattern, Patterns};
 use crate::topic::{Kind, Topic, TopicId};
 use crate::{afb, binary, sse};
@@ -125,25 +125,25 @@ struct Open {
     format: Format,
     log: Log,
     /// The patterns of all subscriptions, each with those whom it is of.
-    wanted: Patterns<Vec<Bell>>,
+    wanted: Patterns<Vec<Notifier>>,
     /// By topic, those who want it.
-    listeners: Vec<Vec<Bell>>,
+    listeners: Vec<Vec<Notifier>>,
     /// Those for whom there is something that they have not been told of.
-    due: Vec<Bell>,
+    due: Vec<Notifier>,
 }
 
 impl Open {
     /// Those who want a topic that comes up.
-    fn taking(&self, topic: &Topic) -> Vec<Bell> {
+    fn taking(&self, topic: &Topic) -> Vec<Notifier> {
         let mut listeners: Vec<_> = self.wanted.taking(topic).flatten().cloned().collect();
-        listeners.sort_unstable_by_key(Bell::address);
+        listeners.sort_unstable_by_key(Notifier::address);
         listeners.dedup_by(|one, other| one.is(other));
         listeners
     }
 
     /// How many want it by its identifier or its group.
     fn keeping(&self, topic: &Topic) -> u32 {
-        self.wanted.keeping(topic).map(|bells| bells.len() as u32).sum()
+        self.wanted.keeping(topic).map(|notifiers| notifiers.len() as u32).sum()
     }
 }
 
@@ -640,7 +640,7 @@ impl Hub {
 
     /// Those who want a topic.
     #[cfg(test)]
-    pub(crate) fn listeners(&self, format: Format, id: TopicId) -> &[Bell] {
+    pub(crate) fn listeners(&self, format: Format, id: TopicId) -> &[Notifier] {
         let open = self.open.iter().find(|open| open.format == format);
         open.and_then(|open| open.listeners.get(id.0 as usize)).map_or(&[], Vec::as_slice)
     }
@@ -658,9 +658,9 @@ impl Hub {
     }
 
     /// Wakes the subscribers for whom there are events that they have not been told of.
-    pub fn ring(&mut self) {
-        for bell in self.open.iter_mut().flat_map(|open| open.due.drain(..)) {
-            bell.ring();
+    pub fn notify(&mut self) {
+        for notifier in self.open.iter_mut().flat_map(|open| open.due.drain(..)) {
+            notifier.notify();
         }
     }
 
@@ -668,25 +668,33 @@ impl Hub {
     pub fn ring_all(&mut self) {
         for open in &mut self.open {
             let head = open.log.head();
-            open.due.extend(open.wanted.values().flatten().filter(|bell| bell.note(head)).cloned());
+            open.due.extend(
+                open.wanted.values().flatten().filter(|notifier| notifier.note(head)).cloned(),
+            );
         }
-        self.ring();
+        self.notify();
     }
 
     /// A subscriber to this format wants the topics of a pattern that come up from now on, or does so no more. Those that the pattern
     /// means by an identifier or a group stay.
-    pub(crate) fn want(&mut self, format: Format, pattern: &Pattern, bell: &Bell, is_wanted: bool) {
+    pub(crate) fn want(
+        &mut self,
+        format: Format,
+        pattern: &Pattern,
+        notifier: &Notifier,
+        is_wanted: bool,
+    ) {
         let Some(open) = self.open.iter_mut().find(|open| open.format == format) else { return };
         match open.wanted.get_mut(pattern) {
-            Some(bells) if is_wanted => bells.push(bell.clone()),
-            Some(bells) => {
-                let Some(place) = bells.iter().position(|of| of.is(bell)) else { return };
-                bells.swap_remove(place);
-                if bells.is_empty() {
+            Some(notifiers) if is_wanted => notifiers.push(notifier.clone()),
+            Some(notifiers) => {
+                let Some(place) = notifiers.iter().position(|of| of.is(notifier)) else { return };
+                notifiers.swap_remove(place);
+                if notifiers.is_empty() {
                     open.wanted.remove(pattern);
                 }
             }
-            None if is_wanted => drop(open.wanted.insert(pattern.clone(), vec![bell.clone()])),
+            None if is_wanted => drop(open.wanted.insert(pattern.clone(), vec![notifier.clone()])),
             None => return,
         }
         if !matches!(pattern, Pattern::Id(_) | Pattern::Group(_)) {
@@ -708,7 +716,7 @@ impl Hub {
         &mut self,
         format: Format,
         id: TopicId,
-        bell: &Bell,
+        notifier: &Notifier,
         is_wanted: bool,
     ) -> u64 {
         let place = id.0 as usize;
@@ -720,9 +728,9 @@ impl Hub {
         };
         let mut passed = 0;
         if is_wanted {
-            listeners.push(bell.clone());
+            listeners.push(notifier.clone());
         } else {
-            let Some(place) = listeners.iter().position(|of| of.is(bell)) else { return 0 };
+            let Some(place) = listeners.iter().position(|of| of.is(notifier)) else { return 0 };
             listeners.swap_remove(place);
             passed = place as u64;
         }
@@ -907,7 +915,7 @@ fn append(
         };
         let number = log.head();
         log.append(mark, value, |out| encode(*format, topic, mark, out));
-        due.extend(listeners.iter().filter(|bell| bell.note(number)).cloned());
+        due.extend(listeners.iter().filter(|notifier| notifier.note(number)).cloned());
     }
 }
 

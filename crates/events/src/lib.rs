@@ -30,11 +30,11 @@
 
 pub mod afb;
 mod batch;
-mod bell;
 pub mod binary;
 mod filter;
 mod hub;
 mod log;
+mod notifier;
 mod pattern;
 mod selection;
 mod sse;
@@ -45,10 +45,10 @@ mod tests;
 mod topic;
 
 pub use batch::{Batch, Content, Event};
-pub use bell::Bell;
 pub use filter::Filter;
 pub use hub::{Bus, Format, Hub, Latest, Naming};
 pub use log::{Framing, Log};
+pub use notifier::Notifier;
 pub use pattern::Pattern;
 pub use selection::Selection;
 pub use steps::Steps;

@@ -47,14 +47,14 @@ impl Entry {
 
 /// What a log has of a topic.
 #[derive(Clone, Copy, Debug)]
-struct Trace {
+struct TopicTrace {
     /// The number of its newest event; [`NONE`] if there was none.
     newest: u64,
     /// How many of the events at its place were overwritten, or came before one that was.
     overwritten: u64,
 }
 
-impl Trace {
+impl TopicTrace {
     const EMPTY: Self = Self { newest: NONE, overwritten: 0 };
 }
 
@@ -69,7 +69,7 @@ pub struct Log {
     entries: Vec<Entry>,
     most_entries: usize,
     /// By topic.
-    traces: Vec<Trace>,
+    traces: Vec<TopicTrace>,
     bytes: Box<[u8]>,
     /// Where the next event begins.
     end: usize,
@@ -161,14 +161,14 @@ impl Log {
     fn replace_newest(&mut self, topic: TopicId) -> u64 {
         let place = topic.0 as usize;
         if self.traces.len() <= place {
-            self.traces.resize(place + 1, Trace::EMPTY);
+            self.traces.resize(place + 1, TopicTrace::EMPTY);
         }
         let trace = self.traces.get_mut(place);
         trace.map_or(NONE, |trace| std::mem::replace(&mut trace.newest, self.head))
     }
 
-    fn trace(&self, topic: TopicId) -> Trace {
-        self.traces.get(topic.0 as usize).copied().unwrap_or(Trace::EMPTY)
+    fn trace(&self, topic: TopicId) -> TopicTrace {
+        self.traces.get(topic.0 as usize).copied().unwrap_or(TopicTrace::EMPTY)
     }
 
     /// How many events at the place of a topic were overwritten, or came before one that was.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::batch::Batch;
-use crate::bell::Bell;
 use crate::binary;
-use crate::filter::{Filter, Memory};
+use crate::filter::{Filter, TopicMemory};
 use crate::hub::{Format, Hub};
 use crate::log::{Entry, Framing, Log};
+use crate::notifier::Notifier;
 use crate::pattern::{Pattern, Patterns};
 use crate::selection::Selection;
 use crate::steps::Steps;
@@ -20,7 +20,7 @@ pub use change::{Subscribing, Unsubscribing};
 
 /// A pattern with what is wanted of its topics.
 #[derive(Clone, Debug)]
-struct Wish {
+struct TopicRequest {
     pattern: Pattern,
     filter: Filter,
     /// Only the newest event of each topic, whenever some are delivered.
@@ -52,7 +52,7 @@ struct Slot {
     wish: u32,
     /// The next event at the place of the topic for this subscriber.
     next: u64,
-    memory: Memory,
+    memory: TopicMemory,
 }
 
 /// How the next events are found.
@@ -91,7 +91,7 @@ pub struct Delivery {
 pub struct Subscriber {
     format: Format,
     /// By place.
-    wishes: Vec<Option<Wish>>,
+    wishes: Vec<Option<TopicRequest>>,
     /// Where another one may be put.
     free: Vec<u32>,
     /// The places of wishes, without those that are over.
@@ -101,7 +101,7 @@ pub struct Subscriber {
     places: Vec<u32>,
     slots: Vec<Slot>,
     cursor: u64,
-    bell: Bell,
+    notifier: Notifier,
     /// The numbers of events that were looked up.
     found: Vec<u64>,
     /// By slot, the first event at its place behind a gap.
@@ -122,7 +122,7 @@ pub struct Subscriber {
 }
 
 /// Where the messages of a delivery go.
-struct Parcel<'a> {
+struct OutgoingMessage<'a> {
     framing: Framing,
     out: &'a mut Vec<u8>,
     scratch: Vec<u8>,
@@ -131,7 +131,7 @@ struct Parcel<'a> {
     messages: usize,
 }
 
-impl Parcel<'_> {
+impl OutgoingMessage<'_> {
     fn len(&self) -> usize {
         self.out.len() + self.gathered.as_ref().map_or(0, Vec::len)
     }
@@ -169,7 +169,7 @@ fn is_there(hub: &Hub, slot: &Slot) -> bool {
 impl Slot {
     /// That of a topic of which the events from this one on are wanted.
     fn new(id: TopicId, topic: &Topic, wish: u32, next: u64) -> Self {
-        Self { topic: id, number: topic.number, wish, next, memory: Memory::default() }
+        Self { topic: id, number: topic.number, wish, next, memory: TopicMemory::default() }
     }
 }
 
@@ -185,7 +185,7 @@ impl Subscriber {
             next_order: 0,
             places: Vec::new(),
             slots: Vec::new(),
-            bell: Bell::new(),
+            notifier: Notifier::new(),
             found: Vec::new(),
             first: Vec::new(),
             cursor: hub.log(format).map_or(0, Log::head),
@@ -254,7 +254,7 @@ impl Subscriber {
     #[must_use]
     pub fn behind(&self, hub: &Hub) -> u64 {
         let head = hub.log(self.format).map_or(0, Log::head);
-        self.bell.first().map_or(0, |first| head - first.max(self.cursor))
+        self.notifier.first().map_or(0, |first| head - first.max(self.cursor))
     }
 
     /// How many events there are since the first one that waits, wanted or not, without those that were overwritten.
@@ -264,9 +264,9 @@ impl Subscriber {
         self.behind(hub).min(held)
     }
 
-    /// Waits until there is something for it: see [`Hub::ring`].
+    /// Waits until there is something for it: see [`Hub::notify`].
     pub fn poll_due(&self, context: &Context<'_>) -> Poll<()> {
-        self.bell.poll(context)
+        self.notifier.poll(context)
     }
 
     /// Subscribes to the topics of a pattern, also to those that come up later. Topics that an earlier pattern has as well
@@ -343,7 +343,7 @@ impl Subscriber {
     fn skip_if_idle(&mut self, hub: &Hub) {
         if !self.is_subscribed() {
             self.cursor = hub.log(self.format).map_or(0, Log::head);
-            self.bell.clear();
+            self.notifier.clear();
         }
     }
 
@@ -358,12 +358,12 @@ impl Subscriber {
     }
 
     /// Adds a wish that takes precedence over the others, in the place of one with this pattern. Its place.
-    fn add(&mut self, hub: &mut Hub, wish: Wish) -> u32 {
+    fn add(&mut self, hub: &mut Hub, wish: TopicRequest) -> u32 {
         let place = self.free.pop().unwrap_or(self.wishes.len() as u32);
         let old = self.patterns.insert(wish.pattern.clone(), place);
         match old.and_then(|old| self.wishes.get_mut(old as usize)?.as_mut()) {
             Some(old) => old.is_over = true,
-            None => hub.want(self.format, &wish.pattern, &self.bell, true),
+            None => hub.want(self.format, &wish.pattern, &self.notifier, true),
         }
         match self.wishes.get_mut(place as usize) {
             Some(free) => *free = Some(wish),
@@ -375,7 +375,7 @@ impl Subscriber {
     /// Ends a wish. Whether there was one.
     fn end_wish(&mut self, hub: &mut Hub, pattern: &Pattern) -> bool {
         let Some(place) = self.patterns.remove(pattern) else { return false };
-        hub.want(self.format, pattern, &self.bell, false);
+        hub.want(self.format, pattern, &self.notifier, false);
         if let Some(Some(wish)) = self.wishes.get_mut(place as usize) {
             wish.is_over = true;
         }
@@ -471,7 +471,7 @@ impl Subscriber {
         }
         let Some(log) = hub.log(self.format) else { return Delivery::default() };
         let mut delivery = self.begin(hub, log);
-        let mut parcel = Parcel {
+        let mut parcel = OutgoingMessage {
             framing: log.framing(),
             out,
             scratch: std::mem::take(&mut self.scratch),
@@ -495,7 +495,7 @@ impl Subscriber {
             }
         }
         self.end(&delivery);
-        let Parcel { mut scratch, gathered, messages, out, framing } = parcel;
+        let OutgoingMessage { mut scratch, gathered, messages, out, framing } = parcel;
         if let (Some(mut gathered), Format::Binary(encoding)) = (gathered, self.format) {
             if messages > 0 {
                 scratch.clear();
@@ -538,7 +538,7 @@ impl Subscriber {
     /// Goes to the first event that may be wanted, and looks whether events were overwritten.
     fn begin(&mut self, hub: &Hub, log: &Log) -> Delivery {
         let mut delivery = Delivery::default();
-        let first = self.bell.first().filter(|_| self.is_subscribed());
+        let first = self.notifier.first().filter(|_| self.is_subscribed());
         self.cursor = first.unwrap_or(log.head()).max(self.cursor);
         if self.cursor < log.tail() {
             delivery.missed = self.catch_up(hub, log);
@@ -551,7 +551,7 @@ impl Subscriber {
     /// All that was there is delivered, or more waits.
     fn end(&self, delivery: &Delivery) {
         if !delivery.has_more {
-            self.bell.clear();
+            self.notifier.clear();
         }
     }
 
@@ -608,7 +608,7 @@ impl Subscriber {
         hub: &Hub,
         encoding: binary::Encoding,
         entry: &Entry,
-        parcel: &mut Parcel<'_>,
+        parcel: &mut OutgoingMessage<'_>,
     ) {
         let place = entry.mark.topic.0 as usize;
         if self.named.len() <= place {

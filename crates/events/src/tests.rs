@@ -288,13 +288,13 @@ fn who_has_nothing_is_not_woken() {
     for _ in 0..3 {
         hub.publish(0, 0, &frame("124#01"));
         hub.publish(0, 0, &frame("124#00"));
-        hub.ring();
+        hub.notify();
         assert_eq!(counts(), [0, 1]);
     }
     assert_eq!(subscribers.each_ref().map(|subscriber| subscriber.behind(&hub)), [0, 6]);
     assert_eq!(delivered(&mut subscribers[1], &hub).len(), 6);
     hub.publish(0, 0, &frame("124#01"));
-    hub.ring();
+    hub.notify();
     assert_eq!(counts(), [0, 2]);
     hub.ring_all();
     assert_eq!(counts(), [1, 2]);

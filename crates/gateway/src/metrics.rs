@@ -11,7 +11,7 @@
 //! Only loopback addresses are served, unless [`Exposure::Public`] is asked for: there is no password. Requests that a page of
 //! somebody else's makes are refused ([`http::check_origin`]).
 //! Each request has a connection of its own, which ends with the answer. A connection has
-//! [`MAX_REQUEST`] bytes and [`PATIENCE`] for its request and as long for the answer. With
+//! [`MAX_REQUEST`] bytes and [`REQUEST_TIMEOUT`] for its request and as long for the answer. With
 //! [`MAX_CLIENTS`] connections a new one takes the place of the oldest whose request has not come within
 //! [`GIVES_WAY`], and waits until there is one. All of them share one thread.
 
@@ -42,7 +42,7 @@ use crate::lock::lock;
 /// Connections at once.
 pub const MAX_CLIENTS: usize = 256;
 /// How long a request may take to come, and its answer to be taken.
-pub const PATIENCE: Nanos = Nanos::from_secs(5);
+pub const REQUEST_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// A connection without a request that has been there for so long gives way to a new one if there is no room:
 /// whoever can connect could hold all of them with requests that never come. A client on a loaded machine may need so
 /// long between its connection and its request; and as many connections as the kernel queues (4,096) have all been taken
@@ -54,8 +54,8 @@ pub const MAX_REQUEST: usize = http::MIN_HEAD;
 const LIMITS: Limits = Limits {
     room: Room { clients: MAX_CLIENTS, gives_way: GIVES_WAY, asks_within: GIVES_WAY },
     head: MAX_REQUEST,
-    patience: PATIENCE,
-    unread: PATIENCE,
+    patience: REQUEST_TIMEOUT,
+    unread: REQUEST_TIMEOUT,
     keeps_alive: false,
 };
 

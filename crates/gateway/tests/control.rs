@@ -20,7 +20,7 @@ use candor_time::{Monotonic, Nanos};
 use tempfile::TempDir;
 
 /// No test waits longer than this for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A gateway that counts how often it was asked.
 #[derive(Default)]
@@ -110,8 +110,8 @@ struct Plain {
 impl Plain {
     fn connect(path: &Path) -> Self {
         let stream = UnixStream::connect(path).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         let reader = BufReader::new(stream.try_clone().unwrap());
         Self { stream, reader }
     }
@@ -348,7 +348,7 @@ fn clients_that_connect_again_and_again_keep_nobody_out() {
 }
 
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = clock::now::<Monotonic>() + Nanos::from_secs(PATIENCE.as_secs());
+    let deadline = clock::now::<Monotonic>() + Nanos::from_secs(TIMEOUT.as_secs());
     while !is_so() {
         let now = clock::now::<Monotonic>();
         assert!(now < deadline, "not so: {what}");

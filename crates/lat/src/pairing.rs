@@ -144,7 +144,7 @@ enum Place {
 }
 
 /// How the two stamps of a number lie to each other.
-enum Fit {
+enum StampFit {
     /// Received before it can have been sent.
     TooEarly,
     InTime,
@@ -152,13 +152,13 @@ enum Fit {
 }
 
 impl Limits {
-    fn fit(&self, sent_ns: u64, received_ns: u64) -> Fit {
+    fn fit(&self, sent_ns: u64, received_ns: u64) -> StampFit {
         if received_ns.saturating_add(self.slack_ns) < sent_ns {
-            Fit::TooEarly
+            StampFit::TooEarly
         } else if received_ns.saturating_sub(sent_ns) > self.timeout_ns {
-            Fit::TooLate
+            StampFit::TooLate
         } else {
-            Fit::InTime
+            StampFit::InTime
         }
     }
 }
@@ -181,8 +181,8 @@ impl Pairing {
                 Place::Sent(sent_ns)
             }
             Place::Early(received_ns) => match self.limits.fit(sent_ns, received_ns) {
-                Fit::InTime => self.pair(number, sent_ns, received_ns, &mut note),
-                Fit::TooEarly | Fit::TooLate => {
+                StampFit::InTime => self.pair(number, sent_ns, received_ns, &mut note),
+                StampFit::TooEarly | StampFit::TooLate => {
                     self.disown(number, received_ns, &mut note);
                     Place::Sent(sent_ns)
                 }
@@ -198,27 +198,27 @@ impl Pairing {
         let place = match self.places[usize::from(number)] {
             Place::Free => Place::Early(received_ns),
             Place::Sent(sent_ns) => match self.limits.fit(sent_ns, received_ns) {
-                Fit::InTime => self.pair(number, sent_ns, received_ns, &mut note),
-                Fit::TooEarly => {
+                StampFit::InTime => self.pair(number, sent_ns, received_ns, &mut note),
+                StampFit::TooEarly => {
                     self.disown(number, received_ns, &mut note);
                     Place::Sent(sent_ns)
                 }
-                Fit::TooLate => {
+                StampFit::TooLate => {
                     self.lose(number, sent_ns, &mut note);
                     Place::Early(received_ns)
                 }
             },
             Place::Paired(sent_ns) => match self.limits.fit(sent_ns, received_ns) {
-                Fit::InTime => {
+                StampFit::InTime => {
                     self.counts.duplicated += 1;
                     note(Outcome::Duplicated { number, received_ns });
                     Place::Paired(sent_ns)
                 }
-                Fit::TooEarly => {
+                StampFit::TooEarly => {
                     self.disown(number, received_ns, &mut note);
                     Place::Paired(sent_ns)
                 }
-                Fit::TooLate => Place::Early(received_ns),
+                StampFit::TooLate => Place::Early(received_ns),
             },
             Place::Early(former_ns) => {
                 self.disown(number, former_ns, &mut note);

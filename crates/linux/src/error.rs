@@ -99,10 +99,10 @@ impl fmt::Display for Errno {
 
 /// Why something could not be done.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Error(Box<Parts>);
+pub struct Error(Box<ErrorParts>);
 
 #[derive(Clone, PartialEq, Eq)]
-struct Parts {
+struct ErrorParts {
     attempt: &'static str,
     subject: String,
     errno: Option<Errno>,
@@ -115,7 +115,7 @@ impl Error {
     pub(crate) fn new(attempt: &'static str, subject: impl Into<String>, errno: Errno) -> Self {
         let errno = Some(errno);
         let subject = subject.into();
-        Self(Box::new(Parts { attempt, subject, errno, detail: None, remedy: None }))
+        Self(Box::new(ErrorParts { attempt, subject, errno, detail: None, remedy: None }))
     }
 
     /// For what the kernel did not refuse itself.
@@ -125,7 +125,7 @@ impl Error {
         reason: impl Into<String>,
     ) -> Self {
         let (subject, detail) = (subject.into(), Some(reason.into()));
-        Self(Box::new(Parts { attempt, subject, errno: None, detail, remedy: None }))
+        Self(Box::new(ErrorParts { attempt, subject, errno: None, detail, remedy: None }))
     }
 
     /// Adds what the kernel says beside the number.
@@ -178,7 +178,7 @@ impl Error {
 impl fmt::Display for Error {
     /// `cannot open a CAN socket on can7: ENODEV (No such device); see ...`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parts { attempt, subject, errno, detail, remedy } = &*self.0;
+        let ErrorParts { attempt, subject, errno, detail, remedy } = &*self.0;
         write!(f, "cannot {attempt}")?;
         if !subject.is_empty() {
             write!(f, " {subject}")?;

@@ -14,7 +14,7 @@ const GET_STAMPING: u32 = 0x41;
 /// `struct ethtool_ts_info`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Info {
+struct TimestampInfo {
     command: u32,
     stamping: u32,
     clock: i32,
@@ -45,7 +45,7 @@ pub struct Stamping {
 /// There is no such interface, or its driver does not know.
 pub fn stamping(interface: &str) -> Result<Stamping, Error> {
     let fail = |errno| Error::new("read the time stamping of", interface, errno);
-    let mut info = Info { command: GET_STAMPING, ..Info::default() };
+    let mut info = TimestampInfo { command: GET_STAMPING, ..TimestampInfo::default() };
     let mut request = socket::interface_request(interface).map_err(fail)?;
     request.ifr_ifru.ifru_data = (&raw mut info).cast();
     let fd = socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0)

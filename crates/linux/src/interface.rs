@@ -82,7 +82,7 @@ enum NoSocket {
     NoModule,
 }
 
-struct Facts {
+struct InterfaceFacts {
     socket: Result<(), NoSocket>,
     /// The names of the interfaces that could be used; `None` if they cannot be listed.
     interfaces: Option<Vec<String>>,
@@ -96,7 +96,7 @@ pub(crate) fn remedy(name: &str, wanted: Use) -> String {
     judge(name, wanted, &collect(name, wanted))
 }
 
-fn collect(name: &str, wanted: Use) -> Facts {
+fn collect(name: &str, wanted: Use) -> InterfaceFacts {
     let socket = match wanted {
         Use::Packets => Ok(()),
         // Trying it loads the modules, if the kernel may.
@@ -109,7 +109,7 @@ fn collect(name: &str, wanted: Use) -> Facts {
     let links = Netlink::open().and_then(|mut netlink| netlink.links()).ok();
     let is_meant = |link: &Link| wanted == Use::Packets || link.is_can;
     let names = |links: Vec<Link>| links.into_iter().filter(is_meant).map(|link| link.name);
-    Facts {
+    InterfaceFacts {
         socket,
         interfaces: links.map(|links| names(links).collect()),
         container: namespace::container(Path::new("/")),
@@ -120,8 +120,8 @@ fn collect(name: &str, wanted: Use) -> Facts {
 /// How many interfaces are named.
 const MOST_NAMES: usize = 8;
 
-fn judge(name: &str, wanted: Use, facts: &Facts) -> String {
-    let Facts { socket, interfaces, container, is_file } = facts;
+fn judge(name: &str, wanted: Use, facts: &InterfaceFacts) -> String {
+    let InterfaceFacts { socket, interfaces, container, is_file } = facts;
     if *is_file {
         return match wanted {
             Use::Can => format!("a file has this name: the port that plays it is file:{name}"),
@@ -270,7 +270,7 @@ mod tests {
             ),
         ] {
             let container = container.map(str::to_owned);
-            let facts = Facts { socket, interfaces, container, is_file: false };
+            let facts = InterfaceFacts { socket, interfaces, container, is_file: false };
             assert_eq!(judge(name, wanted, &facts), expected);
             let of_a_file = match wanted {
                 Use::Can => "a file has this name: the port that plays it is file:a.pcap",
@@ -278,7 +278,10 @@ mod tests {
                     "a file has this name: `candor tte analyze NETWORK a.pcap` reads the frames of a capture"
                 }
             };
-            assert_eq!(judge("a.pcap", wanted, &Facts { is_file: true, ..facts }), of_a_file);
+            assert_eq!(
+                judge("a.pcap", wanted, &InterfaceFacts { is_file: true, ..facts }),
+                of_a_file
+            );
         }
     }
 }

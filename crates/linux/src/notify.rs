@@ -23,7 +23,7 @@ use crate::clock;
 use crate::{Errno, Error};
 
 /// How long a datagram may wait for room in the manager's socket.
-const PATIENCE: Duration = Duration::from_millis(100);
+const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What a service tells its manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Notifier {
         let connect = |address: &SocketAddr| {
             let socket = UnixDatagram::unbound()?;
             socket.connect_addr(address)?;
-            socket.set_write_timeout(Some(PATIENCE))?;
+            socket.set_write_timeout(Some(SEND_TIMEOUT))?;
             Ok(socket)
         };
         let socket = address.and_then(|address| connect(&address)).map_err(fail)?;

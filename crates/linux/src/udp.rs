@@ -34,9 +34,9 @@ const ROOM: usize = 65_536;
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
-struct Raw([u8; Raw::LEN]);
+struct RawSocketAddress([u8; RawSocketAddress::LEN]);
 
-impl Raw {
+impl RawSocketAddress {
     const LEN: usize = 28;
     const LEN_V4: usize = 16;
 
@@ -89,7 +89,7 @@ impl Raw {
 /// Where datagrams are sent to.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination {
-    raw: Raw,
+    raw: RawSocketAddress,
     len: usize,
 }
 
@@ -97,7 +97,7 @@ impl Destination {
     /// This address.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
-        let (raw, len) = Raw::new(address);
+        let (raw, len) = RawSocketAddress::new(address);
         Self { raw, len }
     }
 }
@@ -177,7 +177,7 @@ pub struct Inbox {
     /// [`ROOM`] bytes for each datagram.
     memory: Mapping,
     controls: Box<[[u64; CONTROL_WORDS]; BATCH]>,
-    sources: Box<[Raw; BATCH]>,
+    sources: Box<[RawSocketAddress; BATCH]>,
     arrivals: [Arrival; BATCH],
     filled: usize,
 }
@@ -215,7 +215,7 @@ impl Inbox {
         Ok(Self {
             memory: Mapping::zeros(BATCH * ROOM).map_err(fail)?,
             controls: Box::new([[0; CONTROL_WORDS]; BATCH]),
-            sources: Box::new([Raw([0; Raw::LEN]); BATCH]),
+            sources: Box::new([RawSocketAddress([0; RawSocketAddress::LEN]); BATCH]),
             arrivals: [arrival; BATCH],
             filled: 0,
         })
@@ -246,7 +246,7 @@ impl Inbox {
             header.msg_hdr.msg_control = controls.wrapping_add(index).cast();
             header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
             header.msg_hdr.msg_name = sources.wrapping_add(index).cast();
-            header.msg_hdr.msg_namelen = Raw::LEN as _;
+            header.msg_hdr.msg_namelen = RawSocketAddress::LEN as _;
             header
         });
         let flags = if can_wait { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
@@ -529,10 +529,10 @@ mod tests {
     fn addresses_become_bytes_and_addresses_again() {
         for text in ["127.0.0.1:20000", "[::1]:1", "[fe80::1%3]:65535"] {
             let address: SocketAddr = text.parse().unwrap();
-            assert_eq!(Raw::new(address).0.address(), Some(address));
+            assert_eq!(RawSocketAddress::new(address).0.address(), Some(address));
         }
-        assert_eq!(Raw([0; Raw::LEN]).address(), None);
-        let (raw, len) = Raw::new("1.2.3.4:258".parse().unwrap());
+        assert_eq!(RawSocketAddress([0; RawSocketAddress::LEN]).address(), None);
+        let (raw, len) = RawSocketAddress::new("1.2.3.4:258".parse().unwrap());
         assert_eq!((&raw.0[2..8], len), (&[1, 2, 1, 2, 3, 4][..], 16));
     }
 

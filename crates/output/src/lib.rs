@@ -56,9 +56,9 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// An output being written. Dropped without [`Target::finish`], it leaves no file behind. It does not
 /// buffer.
-pub struct Target(Out);
+pub struct Target(OpenOutput);
 
-enum Out {
+enum OpenOutput {
     /// Written directly: standard output, a named pipe, a device.
     Stream(Box<dyn Write + Send>),
     /// Renamed at the end.
@@ -69,7 +69,7 @@ impl Target {
     /// Standard output.
     #[must_use]
     pub fn stdout() -> Self {
-        Self(Out::Stream(Box::new(io::stdout())))
+        Self(OpenOutput::Stream(Box::new(io::stdout())))
     }
 
     /// A file that replaces `path` at the end; see [`Target::create`].
@@ -92,7 +92,7 @@ impl Target {
             Ok(metadata) if metadata.is_file() => Some(metadata),
             Ok(_) => {
                 let file = OpenOptions::new().write(true).open(path)?;
-                return Ok(Self(Out::Stream(Box::new(file))));
+                return Ok(Self(OpenOutput::Stream(Box::new(file))));
             }
             Err(_) => None,
         };
@@ -105,15 +105,15 @@ impl Target {
         if let Some(metadata) = metadata {
             grows.as_file().set_permissions(metadata.permissions())?;
         }
-        Ok(Self(Out::File { grows, path, existing, guard }))
+        Ok(Self(OpenOutput::File { grows, path, existing, guard }))
     }
 
     /// Where the file grows until it is put in its place.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
-            Out::Stream(_) => None,
-            Out::File { grows, .. } => Some(grows.path()),
+            OpenOutput::Stream(_) => None,
+            OpenOutput::File { grows, .. } => Some(grows.path()),
         }
     }
 
@@ -122,7 +122,7 @@ impl Target {
     /// # Errors
     /// The file cannot be cut off.
     pub fn truncate(&mut self, len: u64) -> io::Result<()> {
-        let Out::File { grows, .. } = &mut self.0 else { return Ok(()) };
+        let OpenOutput::File { grows, .. } = &mut self.0 else { return Ok(()) };
         grows.as_file_mut().set_len(len)?;
         grows.as_file_mut().seek(SeekFrom::Start(len)).map(drop)
     }
@@ -132,7 +132,7 @@ impl Target {
     /// # Errors
     /// It cannot be written.
     pub fn replace_head(&mut self, head: &[u8]) -> io::Result<()> {
-        let Out::File { grows, .. } = &mut self.0 else { return Ok(()) };
+        let OpenOutput::File { grows, .. } = &mut self.0 else { return Ok(()) };
         let file = grows.as_file_mut();
         file.seek(SeekFrom::Start(0))?;
         file.write_all(head)?;
@@ -147,8 +147,8 @@ impl Target {
     /// the temporary file, which the error names.
     pub fn finish(self) -> io::Result<()> {
         let (grows, path, existing, _guard) = match self.0 {
-            Out::Stream(mut stream) => return stream.flush(),
-            Out::File { grows, path, existing, guard } => (grows, path, existing, guard),
+            OpenOutput::Stream(mut stream) => return stream.flush(),
+            OpenOutput::File { grows, path, existing, guard } => (grows, path, existing, guard),
         };
         let refused = match existing {
             Existing::Replace => grows.persist(path).err(),
@@ -167,15 +167,15 @@ impl Target {
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Out::Stream(stream) => stream.write(bytes),
-            Out::File { grows, .. } => grows.as_file_mut().write(bytes),
+            OpenOutput::Stream(stream) => stream.write(bytes),
+            OpenOutput::File { grows, .. } => grows.as_file_mut().write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            Out::Stream(stream) => stream.flush(),
-            Out::File { grows, .. } => grows.as_file_mut().flush(),
+            OpenOutput::Stream(stream) => stream.flush(),
+            OpenOutput::File { grows, .. } => grows.as_file_mut().flush(),
         }
     }
 }

@@ -9,7 +9,7 @@ use candor_wire::can::Frame;
 use crate::{Master, Pair, Trip};
 
 /// How long is waited at most before it is looked whether to end.
-const ATTENTION: Nanos = Nanos::from_millis(50);
+const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(50);
 /// How long is waited for room in a port before answers are looked for again.
 pub const ROOM: Nanos = Nanos::from_micros(200);
 /// How long the last answers may take to leave the port, or to come if somebody ends it; how long a port may not work.
@@ -89,7 +89,7 @@ pub fn master(
         if !has_room {
             transmitter.wait(ROOM);
         }
-        let latest = time + if has_room { ATTENTION } else { ROOM };
+        let latest = time + if has_room { STOP_CHECK_INTERVAL } else { ROOM };
         let until = if has_room { due.min(latest) } else { latest };
         let progress = receiver.receive(Until::Instant(until), &mut |received| {
             if let Some(trip) = master.take(now(), &received.frame) {
@@ -188,7 +188,7 @@ pub fn slave(
         } else {
             transmitter.flush();
         }
-        let time = if slave.is_waiting() { ROOM } else { ATTENTION };
+        let time = if slave.is_waiting() { ROOM } else { STOP_CHECK_INTERVAL };
         let progress = receiver.receive(Until::Instant(now() + time), &mut |received| {
             slave.take(&received.frame, transmitter);
         })?;

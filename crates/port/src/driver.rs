@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Address, Error, ErrorKind, Estate, Port, Wanted};
+use crate::{Address, Error, ErrorKind, Handover, Port, Wanted};
 
 /// What is behind a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Driver {
     /// Those of the hosts in the name of a port that have to be looked up, as `host:port`. Opening the port waits for that.
     pub names: fn(&Address) -> Vec<String>,
     /// Opens a port, whose name has been checked.
-    pub open: fn(&Address, Wanted, &Estate) -> Result<Port, Error>,
+    pub open: fn(&Address, Wanted, &Handover) -> Result<Port, Error>,
 }
 
 /// The drivers that a program has, in the order in which messages list them.
@@ -91,10 +91,15 @@ impl Registry {
     /// # Errors
     /// There is no such driver or option, or the port cannot be opened; what was tried, why, and a
     /// remedy.
-    pub fn open(&self, address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
+    pub fn open(
+        &self,
+        address: &Address,
+        wanted: Wanted,
+        handover: &Handover,
+    ) -> Result<Port, Error> {
         let driver = self.driver(address)?;
         check(driver, address, wanted)?;
-        (driver.open)(address, wanted, estate)
+        (driver.open)(address, wanted, handover)
     }
 
     /// Those of the hosts in the name of a port that have to be looked up, as `host:port`.

@@ -14,16 +14,16 @@ mod address;
 mod control;
 mod driver;
 mod error;
-mod estate;
 mod filter;
+mod handover;
 mod port;
 
 pub use address::{Address, AddressError};
 pub use control::{Control, State, Status};
 pub use driver::{Driver, Medium, Registry};
 pub use error::{Error, ErrorKind};
-pub use estate::{Endpoint, Estate};
 pub use filter::Filter;
+pub use handover::{Endpoint, Handover};
 pub use port::{
     Capabilities, Count, Message, Origin, Port, Progress, Received, Receiver, ReceiverCounters,
     Sent, Stamp, Transmitter, TransmitterCounters, Trouble, Until, Waker, Wanted,

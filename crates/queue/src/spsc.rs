@@ -57,7 +57,7 @@ pub struct Lost;
 /// In a cache line of its own, so that the threads do not take it from each other for nothing.
 #[repr(align(64))]
 #[derive(Debug)]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 #[derive(Debug)]
 struct Slot<const WORDS: usize> {
@@ -68,8 +68,8 @@ struct Slot<const WORDS: usize> {
 
 #[derive(Debug)]
 struct Shared<const WORDS: usize> {
-    head: Apart<AtomicU32>,
-    tail: Apart<AtomicU32>,
+    head: CachePadded<AtomicU32>,
+    tail: CachePadded<AtomicU32>,
     /// A power of two, at least `depth`.
     slots: Box<[Slot<WORDS>]>,
     depth: u32,
@@ -112,8 +112,8 @@ pub fn queue<const WORDS: usize>(depth: u32, policy: Policy) -> (Producer<WORDS>
     let slot =
         |_| Slot { ordinal: AtomicU32::new(0), words: core::array::from_fn(|_| AtomicU32::new(0)) };
     let shared = Arc::new(Shared {
-        head: Apart(AtomicU32::new(0)),
-        tail: Apart(AtomicU32::new(0)),
+        head: CachePadded(AtomicU32::new(0)),
+        tail: CachePadded(AtomicU32::new(0)),
         slots: (0..depth.next_power_of_two()).map(slot).collect(),
         depth,
         policy,

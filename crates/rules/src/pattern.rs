@@ -66,7 +66,7 @@ impl core::error::Error for PatternError {}
 /// # Ok::<(), pattern::PatternError>(())
 /// ```
 pub fn parse(text: &str) -> Result<Pattern, PatternError> {
-    let mut words = Words { text, at: 0 };
+    let mut words = PatternWords { text, at: 0 };
     let excludes = words.skip_bang();
     let filters = filters(&mut words)?;
     let rest = words.rest();
@@ -80,7 +80,7 @@ pub fn parse(text: &str) -> Result<Pattern, PatternError> {
     Ok(Pattern { excludes, filters })
 }
 
-fn filters(words: &mut Words<'_>) -> Result<Vec<Filter>, PatternError> {
+fn filters(words: &mut PatternWords<'_>) -> Result<Vec<Filter>, PatternError> {
     let (start, word) = words.next();
     if let Some(at) = word.find([':', '~']) {
         return raw(word, at).map(|filter| [filter].into()).ok_or_else(|| PatternError {
@@ -114,12 +114,12 @@ fn filters(words: &mut Words<'_>) -> Result<Vec<Filter>, PatternError> {
 }
 
 /// The words of a pattern, with their places.
-struct Words<'a> {
+struct PatternWords<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> PatternWords<'a> {
     fn rest(&mut self) -> &'a str {
         let rest = self.text.get(self.at..).unwrap_or("");
         let trimmed = rest.trim_start();

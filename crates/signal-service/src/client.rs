@@ -23,7 +23,7 @@ use tungstenite::protocol::CloseFrame;
 use tungstenite::{Message, WebSocket};
 
 /// How long it may take to reach the service, with the look-up of its name, and how long the service may then take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why there is nothing to read.
 #[derive(Debug, PartialEq, Eq)]
@@ -199,11 +199,11 @@ impl Client {
                 return Err(fail("the address must begin with ws:// or unix:".into()));
             }
             let place = format!("{host}:{}", uri.port_u16().unwrap_or(80));
-            let stream = reach(&place, PATIENCE).map_err(fail)?;
+            let stream = reach(&place, ANSWER_TIMEOUT).map_err(fail)?;
             let _ = stream.set_nodelay(true);
             Stream::Tcp(stream)
         };
-        stream.set_patience(Some(PATIENCE)).map_err(fails)?;
+        stream.set_patience(Some(ANSWER_TIMEOUT)).map_err(fails)?;
         let (socket, _) = tungstenite::client(request, stream).map_err(|error| match error {
             HandshakeError::Failure(tungstenite::Error::Http(answer))
                 if matches!(answer.status(), StatusCode::OK | StatusCode::NOT_FOUND) =>
@@ -220,7 +220,7 @@ impl Client {
             events: VecDeque::new(),
             names: HashMap::new(),
             base_us: 0,
-            patience: Some(PATIENCE),
+            patience: Some(ANSWER_TIMEOUT),
         })
     }
 
@@ -474,7 +474,7 @@ mod tests {
         for ip in addresses.iter().map(std::net::SocketAddr::ip) {
             let listener = TcpListener::bind((ip, 0)).unwrap();
             let port = listener.local_addr().unwrap().port();
-            reach(&format!("localhost:{port}"), PATIENCE).unwrap();
+            reach(&format!("localhost:{port}"), ANSWER_TIMEOUT).unwrap();
         }
     }
 }

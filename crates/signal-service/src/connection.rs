@@ -43,14 +43,14 @@ pub(crate) const MOST_BYTES: usize = 128 << 10;
 
 /// What tungstenite reads from and writes to.
 #[derive(Default)]
-struct Memory {
+struct SocketBuffers {
     input: BytesMut,
     output: Vec<u8>,
     /// How much of the output is written to the socket.
     written: usize,
 }
 
-impl Read for Memory {
+impl Read for SocketBuffers {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.input.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -61,7 +61,7 @@ impl Read for Memory {
     }
 }
 
-impl Write for Memory {
+impl Write for SocketBuffers {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.output.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -155,7 +155,7 @@ enum Next {
 /// How much of what was sent the program at the other end has read, by its pongs: what its kernel acknowledges it may not have
 /// read for long, and the buffer there may grow to megabytes.
 #[derive(Debug, Default)]
-struct Reading {
+struct ReadProgress {
     /// Bytes that were written to the socket.
     written: u64,
     /// Those before the last ping that was answered.
@@ -164,7 +164,7 @@ struct Reading {
     asked: Option<u64>,
 }
 
-impl Reading {
+impl ReadProgress {
     /// A pong has come.
     fn confirm(&mut self, pong: &[u8]) {
         let Ok(count) = pong.try_into().map(u64::from_be_bytes) else { return };
@@ -183,9 +183,9 @@ impl Reading {
 
 struct Connection {
     protocol: WebSocketContext,
-    memory: Memory,
+    memory: SocketBuffers,
     session: Session,
-    reading: Reading,
+    reading: ReadProgress,
     /// What it speaks; `None` for AGL's protocol.
     encoding: Option<Encoding>,
     /// Something has come that the protocol has not read yet.
@@ -209,9 +209,9 @@ pub(crate) async fn serve(
     config.read_buffer_size = READ_SIZE;
     let mut connection = Connection {
         protocol: WebSocketContext::new(Role::Server, Some(config)),
-        memory: Memory { input: BytesMut::from(input), ..Memory::default() },
+        memory: SocketBuffers { input: BytesMut::from(input), ..SocketBuffers::default() },
         session: Session::enter(&shared, encoding.map_or("json", Encoding::name)),
-        reading: Reading::default(),
+        reading: ReadProgress::default(),
         encoding,
         has_input: true,
         is_heard: false,
@@ -243,7 +243,7 @@ impl Connection {
             }
             let is_writing = !self.memory.output.is_empty();
             let is_full = self.memory.output.len() >= MOST_BYTES;
-            let Memory { input, output, written } = &mut self.memory;
+            let SocketBuffers { input, output, written } = &mut self.memory;
             tokio::select! {
                 count = from_client.read_buf(input), if !self.is_closing && !is_full => match count {
                     Ok(0) | Err(_) => return,
@@ -353,7 +353,7 @@ impl Connection {
             self.is_closing = true;
             return;
         };
-        let Memory { output, written, .. } = &mut self.memory;
+        let SocketBuffers { output, written, .. } = &mut self.memory;
         // To copy a long one takes some milliseconds.
         if output.is_empty() {
             (*output, *written) = (bytes, start);

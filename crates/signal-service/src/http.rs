@@ -23,7 +23,7 @@ use tungstenite::handshake::derive_accept_key;
 
 use crate::stats::Stats;
 use crate::stream::{self, Content};
-use crate::verbs::Response as Made;
+use crate::verbs::VerbResponse as Made;
 use crate::{Patience, Shared, connection, verbs};
 
 /// A client for which nothing was done for so long gives way to a new one if there is no room.

@@ -20,7 +20,7 @@ use candor_daemon::Reactor;
 use candor_diagnostics::counted;
 use candor_drivers::lasting::{self, LastingReceiver, Reception, Reopen};
 use candor_linux::clock;
-use candor_port::{Address, Error, Estate, Medium, Progress, Until, Wanted};
+use candor_port::{Address, Error, Handover, Medium, Progress, Until, Wanted};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
 use tokio::task::AbortHandle;
@@ -33,7 +33,7 @@ const MOST_FRAMES: usize = 1_024;
 /// A call that gives fewer frames has taken what was there; what came since is taken in the next tick.
 const FEW_FRAMES: usize = 8;
 /// How long frames are waited for before it is looked whether to end, and whether the port works.
-const ATTENTION: Nanos = Nanos::from_secs(1);
+const PORT_CHECK_INTERVAL: Nanos = Nanos::from_secs(1);
 /// How often a port that does not work is tried again.
 const RETRY: Nanos = Nanos::from_millis(200);
 
@@ -140,18 +140,18 @@ fn at_pace(address: &Address, pace: Pace) -> Result<Address, Error> {
 /// What opens a port again after an error. A recording would begin again; its end is next.
 fn reopen(address: &Address) -> Option<Reopen> {
     let again = address.clone();
-    let open = move || lasting::open_receiver(&again, WANTED, &Estate::default());
+    let open = move || lasting::open_receiver(&again, WANTED, &Handover::default());
     let is_recording = candor_drivers::medium(address) == Some(Medium::Recording);
     (!is_recording).then(|| lasting::reopen(address, open))
 }
 
 /// Opens a port to receive from. It may take over what others leave that will not be used any more. With `waits`, one that
 /// is not there yet is waited for as when it goes away later.
-pub(crate) fn open(source: &Source, estate: &Estate, waits: bool) -> Result<Opened, Error> {
+pub(crate) fn open(source: &Source, handover: &Handover, waits: bool) -> Result<Opened, Error> {
     let Source { address, pace, .. } = source;
     check(address, *pace)?;
     let reopen = reopen(address);
-    let opened = lasting::open_receiver(&at_pace(address, *pace)?, WANTED, estate);
+    let opened = lasting::open_receiver(&at_pace(address, *pace)?, WANTED, handover);
     let opened = opened.or_else(|error| match candor_drivers::absent(&error, WANTED).receiver {
         Some(receiver) if waits && candor_drivers::may_come(address, &error) => {
             Ok((receiver, None))
@@ -330,7 +330,7 @@ impl Worker {
         for (time_ns, frame) in batch.drain(..) {
             hub.publish(bus, time_ns, &frame);
         }
-        hub.ring();
+        hub.notify();
         drop(hub);
         let intake = &self.opened.intake;
         intake.batches.fetch_add(1, Ordering::Relaxed);

@@ -59,7 +59,7 @@ pub use candor_events::binary::Encoding;
 pub use candor_events::{Batch, Content, Event, Filter, Pattern};
 use candor_events::{Bus, Hub};
 use candor_linux::clock;
-use candor_port::{Address, Estate};
+use candor_port::{Address, Handover};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use tokio::runtime::Handle;
@@ -293,7 +293,7 @@ impl Service {
         let mut buses = Vec::new();
         let mut receivers = Vec::new();
         for source in sources {
-            let opened = ingest::open(&source, &Estate::default(), true).map_err(Error::Port)?;
+            let opened = ingest::open(&source, &Handover::default(), true).map_err(Error::Port)?;
             opened.intake.set_bus(buses.len());
             receivers.push((source.name.clone(), opened));
             buses.push(Bus { name: source.name, database: source.database });
@@ -339,18 +339,18 @@ impl Service {
         let Some(server) = &self.server else { return Ok(()) };
         let (kept, is_used) = self.kept(&sources);
         let leaving = self.ingests.iter().zip(&is_used).filter(|(_, is_used)| !**is_used);
-        let estate =
+        let handover =
             leaving.filter_map(|((_, ingest), _)| ingest.intake.reception.endpoint()).collect();
-        let estate = Estate::new(estate);
+        let handover = Handover::new(handover);
         let mut opened = Vec::new();
         for (source, kept) in sources.iter().zip(&kept) {
             opened.push(match kept {
                 Some(_) => None,
-                None => Some(ingest::open(source, &estate, false).map_err(Error::Port)?),
+                None => Some(ingest::open(source, &handover, false).map_err(Error::Port)?),
             });
         }
         // Nobody else takes over what is left.
-        drop(estate);
+        drop(handover);
         // What comes from now on waits until all is in place.
         let shared = Arc::clone(&self.shared);
         let mut hub = shared.hub();

@@ -29,20 +29,20 @@ const FEW_PATTERNS: usize = 16;
 const ENTRY: u64 = 8;
 
 /// What is answered.
-pub(crate) enum Response {
+pub(crate) enum VerbResponse {
     /// This.
     Plain(Value),
     /// What takes a while to make.
     Long(Box<dyn FnOnce() -> Value + Send>),
 }
 
-impl From<Value> for Response {
+impl From<Value> for VerbResponse {
     fn from(value: Value) -> Self {
         Self::Plain(value)
     }
 }
 
-impl Response {
+impl VerbResponse {
     /// One of so many entries.
     fn of(entries: usize, make: impl FnOnce() -> Value + Send + 'static) -> Self {
         if entries <= FEW_ENTRIES { Self::Plain(make()) } else { Self::Long(Box::new(make)) }
@@ -122,12 +122,12 @@ async fn gathered<T: Send + 'static>(
     selection: Option<&Selection>,
     of: impl Fn(&Hub, TopicId, &Topic) -> Option<T>,
     make: impl FnOnce(&[String], Vec<T>) -> Value + Send + 'static,
-) -> Response {
+) -> VerbResponse {
     let most = selection.map_or_else(|| shared.hub().topics().len(), Selection::len);
     let turn = if most > FEW_ENTRIES { shared.answer_turn().await } else { None };
     let entries = gather(shared, selection, of).await;
     let buses: Vec<_> = shared.hub().buses().iter().map(|bus| bus.name.clone()).collect();
-    Response::of(entries.len(), move || {
+    VerbResponse::of(entries.len(), move || {
         let value = make(&buses, entries);
         drop(turn);
         value
@@ -149,7 +149,7 @@ pub(crate) async fn answer(session: &Session, call: afb::Call) -> Option<Framed>
             Err(reason) => afb::reply(&call.id, Err(&reason), out),
         })
     };
-    Response::encode(outcome, encode).await
+    VerbResponse::encode(outcome, encode).await
 }
 
 /// Answers a call in CBOR or MessagePack. `None` while the service ends.
@@ -164,7 +164,7 @@ pub(crate) async fn answer_binary(
         let outcome = outcome.as_ref().map_err(String::as_str);
         Framed::new(framing::binary, |out| binary::reply(encoding, &call.id, outcome, out))
     };
-    Response::encode(outcome, encode).await
+    VerbResponse::encode(outcome, encode).await
 }
 
 async fn perform(
@@ -172,7 +172,7 @@ async fn perform(
     format: Format,
     verb: &str,
     arguments: &Value,
-) -> Result<Response, String> {
+) -> Result<VerbResponse, String> {
     let shared = session.shared();
     match verb {
         "subscribe" => subscribe(session, format, wanted(arguments)?).await,
@@ -210,7 +210,7 @@ async fn perform(
         }
         "stats" => {
             let stats = stats(shared).await;
-            Ok(Response::of(stats.buses.len() + stats.subscribers.len(), move || json!(stats)))
+            Ok(VerbResponse::of(stats.buses.len() + stats.subscribers.len(), move || json!(stats)))
         }
         // There is nothing to be authorised for.
         "auth" => Ok(Value::Null.into()),
@@ -228,7 +228,7 @@ pub(crate) async fn subscribe(
     session: &Session,
     format: Format,
     wanted: Wanted,
-) -> Result<Response, String> {
+) -> Result<VerbResponse, String> {
     let Wanted { patterns, filter, is_latest, is_batched } = wanted;
     if is_batched && !matches!(format, Format::Binary(_)) {
         return Err("`batch` needs the sub-protocol candor.cbor or candor.msgpack".to_owned());
@@ -265,7 +265,7 @@ pub(crate) async fn subscribe(
     let topics = subscribing.topics();
     let Format::Binary(_) = format else { return Ok(json!({ "topics": topics }).into()) };
     let names = new_names(session).await;
-    Ok(Response::of(names.len(), move || {
+    Ok(VerbResponse::of(names.len(), move || {
         let names: Vec<_> =
             names.into_iter().map(|(number, name)| json!([number, &*name])).collect();
         json!({ "topics": topics, "names": names })
@@ -421,7 +421,7 @@ impl Newest {
 ///
 /// # Errors
 /// A name that is none, in one sentence.
-pub(crate) async fn values(shared: &Shared, patterns: &[Pattern]) -> Result<Response, String> {
+pub(crate) async fn values(shared: &Shared, patterns: &[Pattern]) -> Result<VerbResponse, String> {
     let selection = select(shared, patterns).await?;
     let make = |_: &[String], mut entries: Vec<Newest>| {
         // Signals first, and identifiers in their order.

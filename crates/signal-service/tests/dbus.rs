@@ -19,12 +19,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// No test waits longer than this for what must come.
-const PATIENCE: Nanos = Nanos::from_secs(60);
+const TIMEOUT: Nanos = Nanos::from_secs(60);
 const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 2 A\n SG_ Speed : 0|16@1+ (0.5,0) [0|100] \"rpm\" B\n";
 
 /// Looks until there is something.
 fn await_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end: Instant<Monotonic> = clock::now::<Monotonic>() + PATIENCE;
+    let end: Instant<Monotonic> = clock::now::<Monotonic>() + TIMEOUT;
     loop {
         if let Some(found) = look() {
             return found;

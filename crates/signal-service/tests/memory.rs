@@ -15,7 +15,7 @@ use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Message, WebSocket};
 
 /// No step waits longer than this for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Each has a value that is called something of 1,000 letters, so an answer is much longer than what two sockets take.
 const SIGNALS: usize = 600;
 const CLIENTS: usize = 80;
@@ -50,7 +50,7 @@ fn service() -> Service {
 fn connect(service: &Service) -> WebSocket<TcpStream> {
     let Place::Tcp(address) = service.places()[0] else { panic!("it is an address") };
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let config = WebSocketConfig::default().read_buffer_size(1 << 10);
     let url = format!("ws://{address}/api");
     tungstenite::client::client_with_config(url, stream, Some(config)).unwrap().0
@@ -79,7 +79,7 @@ fn an_answer_that_nobody_reads_is_there_once_and_then_no_more() {
     assert!(grown < CLIENTS * answer + SLACK, "{grown} bytes for {CLIENTS} of {answer}");
     // One that stays holds nothing of others.
     clients.drain(..CLIENTS - 1);
-    let until = clock::now::<Monotonic>() + Nanos::from_secs(PATIENCE.as_secs());
+    let until = clock::now::<Monotonic>() + Nanos::from_secs(TIMEOUT.as_secs());
     loop {
         let left = resident().saturating_sub(before);
         if left < answer + SLACK {

@@ -28,7 +28,7 @@ use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Message, WebSocket};
 
 /// No test waits longer than this for what must come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const DBC: &str = "BU_: A\n\nBO_ 291 Motor: 2 A\n SG_ Speed : 0|16@1+ (0.5,0) [0|100] \"rpm\" B\n";
 
 /// A service, and a way to send frames to it.
@@ -120,7 +120,7 @@ impl Bench {
     /// A connection of which a test reads what it wants.
     fn socket(&self) -> WebSocket<TcpStream> {
         let stream = TcpStream::connect(self.address()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         tungstenite::client(self.url(), stream).unwrap().0
     }
 
@@ -132,7 +132,7 @@ impl Bench {
     /// reads.
     fn binary(&self, encoding: Encoding) -> Binary {
         let stream = UnixStream::connect(self.socket_file()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut request = self.url().into_client_request().unwrap();
         let protocol = HeaderValue::from_static(encoding.protocol());
         request.headers_mut().insert("Sec-WebSocket-Protocol", protocol);
@@ -144,7 +144,7 @@ impl Bench {
     /// What the service answers to these bytes, until it hangs up.
     fn ask(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
@@ -259,7 +259,7 @@ impl Stream {
     fn new(bench: &Bench, query: &str) -> Self {
         let host = bench.address();
         let mut stream = TcpStream::connect(host).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         // The older version has no chunks in the body.
         let request = format!("GET /events{query} HTTP/1.0\r\nHost: {host}\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
@@ -682,7 +682,7 @@ fn who_sends_half_a_request_is_hung_up_on_and_keeps_nobody_out() {
         .collect();
     assert!(bench.get("/values", "").starts_with("HTTP/1.1 200"));
     for mut stream in slow {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         // The end, and not the time limit of the test.
         assert!(stream.read_to_end(&mut Vec::new()).is_ok());
     }
@@ -904,7 +904,7 @@ fn long_calls_hold_up_nobody_and_their_answers_are_what_short_ones_say() {
         assert!(answers > 0 && requests > 3 * answers, "{verb}: {requests} {answers}");
     }
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     write!(stream, "GET /values?name=* HTTP/1.0\r\nHost: {address}\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -1004,7 +1004,7 @@ fn who_is_gone_without_a_word_leaves_and_who_is_slow_stays() {
     let is_over = Arc::new(AtomicBool::new(false));
     // Its ping comes behind events; not far behind, as the buffers of such a socket are small.
     let stream = UnixStream::connect(bench.socket_file()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut socket = tungstenite::client(bench.url(), stream).unwrap().0;
     socket.send(Message::text(call)).unwrap();
     let by_messages = move || (0..500).all(|_| socket.read().is_ok());
@@ -1050,7 +1050,7 @@ fn who_is_gone_without_a_word_leaves_and_who_is_slow_stays() {
     drop(quiet);
     for mut stream in gone {
         // The end is there, whatever came before it.
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let end = stream.read_to_end(&mut Vec::new());
         let is_reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
         assert!(end.is_ok() || end.as_ref().is_err_and(is_reset), "{end:?}");
@@ -1151,7 +1151,7 @@ fn the_newest_frames_are_there_by_identifier() {
     let Some(Place::Tcp(address)) = service.places().first() else { panic!() };
     let get = |path: &str| {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
@@ -1187,5 +1187,5 @@ fn a_long_tick_does_not_hold_up_the_end() {
         drop(service);
         ended.send(())
     });
-    end.recv_timeout(PATIENCE).expect("the service ends");
+    end.recv_timeout(TIMEOUT).expect("the service ends");
 }

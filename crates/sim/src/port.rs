@@ -277,7 +277,7 @@ impl Idle {
 }
 
 /// What came out of running the world.
-enum Turn {
+enum WorldTurn {
     /// A frame has arrived.
     Arrived,
     /// The time is over, or the waker was used.
@@ -305,31 +305,31 @@ where
     O: Observer + Send + 'static,
 {
     /// Runs the world until a frame arrives here, or `limit` is reached; `None` does not run it.
-    fn turn(&self, limit: Option<Time>) -> Turn {
+    fn turn(&self, limit: Option<Time>) -> WorldTurn {
         let mut state = self.shared.lock();
         for _ in 0..EVENTS_PER_TURN {
             if !state.world.port_node(self.node).received.is_empty() {
-                return Turn::Arrived;
+                return WorldTurn::Arrived;
             }
             let Some(limit) = limit else {
-                return if state.is_closed { Turn::Closed } else { Turn::Over };
+                return if state.is_closed { WorldTurn::Closed } else { WorldTurn::Over };
             };
             let is_woken = |woken: &Arc<AtomicBool>| woken.swap(false, Ordering::AcqRel);
             if self.is_woken.as_ref().is_some_and(is_woken) {
-                return Turn::Over;
+                return WorldTurn::Over;
             }
             if state.is_closed {
-                return Turn::Closed;
+                return WorldTurn::Closed;
             }
             if !state.step(limit) {
                 if limit == END_OF_TIME {
-                    return Turn::Idle;
+                    return WorldTurn::Idle;
                 }
                 state.world.reach(limit);
-                return Turn::Over;
+                return WorldTurn::Over;
             }
         }
-        Turn::Again
+        WorldTurn::Again
     }
 
     /// Hands over what has arrived. The world is free meanwhile, so `take` may transmit.
@@ -373,11 +373,11 @@ where
         loop {
             let changes = self.shared.idle.changes();
             match self.turn(limit) {
-                Turn::Arrived => return Ok(Progress::Frames(self.hand_over(take))),
-                Turn::Over => return Ok(Progress::Nothing),
-                Turn::Closed => return Ok(Progress::Ended),
-                Turn::Again => {}
-                Turn::Idle => self.shared.idle.block(changes),
+                WorldTurn::Arrived => return Ok(Progress::Frames(self.hand_over(take))),
+                WorldTurn::Over => return Ok(Progress::Nothing),
+                WorldTurn::Closed => return Ok(Progress::Ended),
+                WorldTurn::Again => {}
+                WorldTurn::Idle => self.shared.idle.block(changes),
             }
         }
     }

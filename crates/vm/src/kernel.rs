@@ -128,11 +128,11 @@ pub struct Fetcher<'a> {
     cache: &'a Cache,
     options: Fetching,
     progress: &'a dyn Progress,
-    session: OnceCell<Session>,
+    session: OnceCell<DownloadSession>,
 }
 
 /// What is needed once for all kernels.
-struct Session {
+struct DownloadSession {
     apt: Apt,
     all: Vec<Available>,
     _lock: File,
@@ -202,7 +202,7 @@ impl<'a> Fetcher<'a> {
         headers::fetch(self.cache, &self.session()?.apt, &kernel.release, self.progress)
     }
 
-    fn unknown(&self, spec: &Spec, session: &Session) -> Error {
+    fn unknown(&self, spec: &Spec, session: &DownloadSession) -> Error {
         let wanted = match spec {
             Spec::Debian(release) => Flavour::from_release(release),
             _ => None,
@@ -229,7 +229,7 @@ impl<'a> Fetcher<'a> {
     }
 
     /// Waits for others, then fetches the lists of packages.
-    fn session(&self) -> Result<&Session, Error> {
+    fn session(&self) -> Result<&DownloadSession, Error> {
         if let Some(session) = self.session.get() {
             return Ok(session);
         }
@@ -245,7 +245,7 @@ impl<'a> Fetcher<'a> {
             Err(_) if !self.progress.proceed() => return Err(Error::Interrupted),
             all => all?,
         };
-        Ok(self.session.get_or_init(|| Session { apt, all, _lock: lock }))
+        Ok(self.session.get_or_init(|| DownloadSession { apt, all, _lock: lock }))
     }
 
     /// The lock goes when the file is closed, also if this program dies.

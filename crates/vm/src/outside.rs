@@ -95,7 +95,7 @@ pub(crate) fn options(
 /// The traffic cannot be: reason and remedy.
 pub(crate) fn plan(measurement: &Measurement) -> Result<Vec<u8>, Error> {
     let refused = |reason: String| Error::Other(format!("traffic: {reason}"));
-    let (timings, way) = (timings(measurement), Way::of(measurement));
+    let (timings, way) = (timings(measurement), MeasuredWay::of(measurement));
     let buses = timings.iter().zip(measurement.faults).map(|(bus, faults)| {
         let bit_error_rate = faults.bit_error_rate.clamp(0.0, 1.0);
         let restart_ns = faults.restart_ns;
@@ -152,7 +152,7 @@ fn cold(measurement: &Measurement, warm_up: &WarmUp) -> Result<Vec<Step>, String
 }
 
 /// The sender of numbered frames.
-fn numbered(measurement: &Measurement, way: &Way, bus: BusTiming) -> Result<Sends, String> {
+fn numbered(measurement: &Measurement, way: &MeasuredWay, bus: BusTiming) -> Result<Sends, String> {
     let Measurement { traffic, seed, .. } = measurement;
     let departures = Departures::new(traffic, bus, *seed)?;
     let (pace, times) = match (departures, traffic.pace) {
@@ -172,7 +172,7 @@ fn numbered(measurement: &Measurement, way: &Way, bus: BusTiming) -> Result<Send
 }
 
 /// The senders of offers.
-fn offered(measurement: &Measurement, way: &Way) -> Result<Sends, String> {
+fn offered(measurement: &Measurement, way: &MeasuredWay) -> Result<Sends, String> {
     let offers = &measurement.offers;
     let count = offers.iter().map(|it| it.sender + 1).max().unwrap_or(0);
     if usize::from(count) > MOST_SENDERS {
@@ -193,7 +193,7 @@ fn offered(measurement: &Measurement, way: &Way) -> Result<Sends, String> {
 }
 
 /// A partner outside, if nobody in the guest answers its master.
-fn answering(measurement: &Measurement, way: &Way) -> Vec<SenderPlan> {
+fn answering(measurement: &Measurement, way: &MeasuredWay) -> Vec<SenderPlan> {
     match (&measurement.gateway, &measurement.traffic.can_ids[..]) {
         (order::Gateway::None, &[request, answer]) => {
             let pace = Pace::Answer(Answer { request, answer });
@@ -209,7 +209,7 @@ fn timings(measurement: &Measurement) -> [BusTiming; BUSES.len()] {
 }
 
 /// The way of the frames that are measured, by the numbers of buses.
-struct Way {
+struct MeasuredWay {
     /// Where the tester sends them.
     from: u8,
     /// Where it sees them arrive.
@@ -218,7 +218,7 @@ struct Way {
     by_guest: bool,
 }
 
-impl Way {
+impl MeasuredWay {
     fn of(measurement: &Measurement) -> Self {
         let by_guest = measurement.gateway.passes_on();
         Self { from: 0, to: by_guest.into(), by_guest }
@@ -290,7 +290,7 @@ pub(crate) fn add_to(
     refuse_unanswered(seen.unanswered)?;
     let plan = plan(measurement)?;
     let plan = Plan::read(&plan).map_err(|_| broken("are of no plan"))?;
-    let way = Way::of(measurement);
+    let way = MeasuredWay::of(measurement);
     report.cold = cold.map(|mut cold| {
         cold.forget_repeated(&way);
         cold.ways(&way, &plan, 0)
@@ -429,7 +429,7 @@ impl Seen {
     }
 
     /// What passes again after an error in its last bit was there the first time.
-    fn forget_repeated(&mut self, way: &Way) {
+    fn forget_repeated(&mut self, way: &MeasuredWay) {
         let mut seen = HashSet::new();
         self.passed.retain(|it| {
             let is_sent = (it.bus, it.is_guest) == (way.from, false);
@@ -438,8 +438,8 @@ impl Seen {
     }
 
     /// The ways of the frames of a round.
-    fn ways(&self, way: &Way, plan: &Plan<'_>, round: u8) -> Ways {
-        let &Way { from, to, by_guest } = way;
+    fn ways(&self, way: &MeasuredWay, plan: &Plan<'_>, round: u8) -> Ways {
+        let &MeasuredWay { from, to, by_guest } = way;
         let (on_source, on_target) = (|| self.on(from, false), || self.on(to, by_guest));
         let passed = by_number(on_source());
         let mut sent: Vec<_> = passed.iter().map(|it| it.stamp(it.on_wire.requested_ns)).collect();
@@ -458,8 +458,8 @@ impl Seen {
     }
 
     fn put_into(mut self, report: &mut Report, measurement: &Measurement, plan: &Plan<'_>) {
-        let way = Way::of(measurement);
-        let Way { from, to, by_guest } = way;
+        let way = MeasuredWay::of(measurement);
+        let MeasuredWay { from, to, by_guest } = way;
         for (from_ns, to_ns, bus) in std::mem::take(&mut self.off) {
             if let Some(bus) = self.wire.buses.get_mut(usize::from(bus)) {
                 bus.off.push((from_ns, to_ns));

@@ -41,7 +41,7 @@ pub struct Script {
 
 /// A script in a command.
 #[derive(Debug, PartialEq, Eq)]
-struct Call {
+struct ScriptCall {
     interpreter: PathBuf,
     options: Vec<String>,
     script: PathBuf,
@@ -94,7 +94,7 @@ fn call(
     program: &Path,
     arguments: &[&str],
     locate: impl Fn(&str) -> PathBuf,
-) -> Result<Option<Call>, Error> {
+) -> Result<Option<ScriptCall>, Error> {
     let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     if program.file_name().is_some_and(is_python) {
         let mut place = 0;
@@ -109,7 +109,7 @@ fn call(
                 program.display()
             )));
         };
-        return Ok(Some(Call {
+        return Ok(Some(ScriptCall {
             interpreter: program.to_owned(),
             options: owned(options),
             script: locate(name),
@@ -127,7 +127,7 @@ fn call(
         words.next_if_eq(&"-S");
     }
     let Some(interpreter) = words.next().map(PathBuf::from) else { return Ok(None) };
-    Ok(interpreter.file_name().is_some_and(is_python).then(|| Call {
+    Ok(interpreter.file_name().is_some_and(is_python).then(|| ScriptCall {
         interpreter: interpreter.clone(),
         options: words.map(str::to_owned).collect(),
         script: program.to_owned(),
@@ -147,8 +147,8 @@ fn is_code(option: &str) -> bool {
 }
 
 /// What the interpreter says of the modules.
-fn ask(call: &Call) -> Result<Vec<u8>, Error> {
-    let Call { interpreter, script, .. } = call;
+fn ask(call: &ScriptCall) -> Result<Vec<u8>, Error> {
+    let ScriptCall { interpreter, script, .. } = call;
     let output = Command::new(interpreter).args(["-I", "-c", IMPORTS]).arg(script).output();
     let Output { status, stdout, stderr } = output.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::Other(format!(
@@ -233,7 +233,7 @@ mod tests {
         let of = |interpreter: &str, options: &[&str], script: PathBuf, arguments: &[&str]| {
             let owned = |words: &[&str]| words.iter().map(|&it| it.to_owned()).collect();
             let (options, arguments) = (owned(options), owned(arguments));
-            Some(Call { interpreter: interpreter.into(), options, script, arguments })
+            Some(ScriptCall { interpreter: interpreter.into(), options, script, arguments })
         };
         assert_eq!(found(&by_env, &["{in}"]), of("python3", &["-u"], by_env.clone(), &["{in}"]));
         let by_path = at("b.py", "#! /usr/bin/python3.11\n");

@@ -40,7 +40,7 @@ pub const ABOUT: &str = "machine.json";
 const MOST_BOOTS: usize = 20;
 
 /// The files of a machine in the cache.
-pub(crate) struct Saved {
+pub(crate) struct SavedMachine {
     /// The state, as QEMU writes it for a migration.
     pub(crate) state: PathBuf,
     /// Its length and checksum.
@@ -49,7 +49,7 @@ pub(crate) struct Saved {
     pub(crate) initramfs: PathBuf,
 }
 
-impl Saved {
+impl SavedMachine {
     /// What is wrong with its files.
     fn damage(&self, initramfs: &[u8]) -> Option<String> {
         let said = match fs::read_to_string(&self.sum) {
@@ -89,10 +89,10 @@ impl Machine {
         self.cache.join(MACHINES).join(folder_name(self.hash()))
     }
 
-    fn saved(&self) -> Saved {
+    fn saved(&self) -> SavedMachine {
         let folder = self.folder();
         let file = |name: &str| folder.join(name);
-        Saved { state: file("state"), sum: file("state.sum"), initramfs: file("initramfs") }
+        SavedMachine { state: file("state"), sum: file("state.sum"), initramfs: file("initramfs") }
     }
 
     /// Waits until nobody else boots this machine, and keeps others from it.
@@ -136,7 +136,7 @@ impl Machine {
     ///
     /// QEMU may skip too much of an idle time (see [`crate::reserved_cpu`]); in the long time of a boot, that
     /// is not rare enough. A boot that went wrong in this way has a time of its own. And see
-    /// [`Moment::has_skipped`].
+    /// [`StopInstant::has_skipped`].
     fn agreed(&self, initramfs: &Path, folder: &Path, watch: &dyn Watch) -> Result<PathBuf, Error> {
         let mut booted: Vec<Booted> = Vec::new();
         for round in 0..MOST_BOOTS {
@@ -156,7 +156,7 @@ impl Machine {
     }
 
     /// Where the machine was saved. One that was damaged since then is booted and saved again.
-    pub(crate) fn saved_state(&self, watch: &dyn Watch) -> Result<Saved, Error> {
+    pub(crate) fn saved_state(&self, watch: &dyn Watch) -> Result<SavedMachine, Error> {
         self.ready(watch)?;
         let saved = self.saved();
         if saved.damage(&self.initramfs).is_none() {
@@ -193,7 +193,12 @@ impl Machine {
     }
 
     /// Boots and saves.
-    fn boot(&self, initramfs: &Path, state: &Path, watch: &dyn Watch) -> Result<Moment, Error> {
+    fn boot(
+        &self,
+        initramfs: &Path,
+        state: &Path,
+        watch: &dyn Watch,
+    ) -> Result<StopInstant, Error> {
         // Nobody reads the order before the machine is restored with another one.
         let mut scratch = Scratch::new(b"none")?;
         let mut command = self.command(initramfs, &scratch.files());
@@ -229,16 +234,18 @@ impl Machine {
         save(&mut process, state, watch)?;
         let bytes = scratch.report()?;
         let time_ns = bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-        time_ns.map(|time_ns| Moment { time_ns, has_skipped, is_undisturbed }).ok_or_else(|| {
-            let reason = "the guest stopped without reporting its time".into();
-            Error::Guest { reason, console: scratch.console() }
-        })
+        time_ns.map(|time_ns| StopInstant { time_ns, has_skipped, is_undisturbed }).ok_or_else(
+            || {
+                let reason = "the guest stopped without reporting its time".into();
+                Error::Guest { reason, console: scratch.console() }
+            },
+        )
     }
 }
 
 /// When a guest stopped to be saved.
 #[derive(Clone, Copy, Default)]
-struct Moment {
+struct StopInstant {
     /// Its time.
     time_ns: u64,
     /// Whether QEMU took the stop for an idle time and skipped to the next timer. It does unless its
@@ -268,7 +275,7 @@ fn take_agreed(booted: &mut Vec<Booted>) -> Option<Booted> {
 
 /// A boot and its state, which is removed unless it is kept.
 struct Booted {
-    moment: Moment,
+    moment: StopInstant,
     state: Option<PathBuf>,
 }
 
@@ -280,7 +287,7 @@ impl Booted {
         watch: &dyn Watch,
     ) -> Result<Self, Error> {
         // So that a boot that fails leaves nothing either.
-        let mut booted = Self { moment: Moment::default(), state: Some(state.clone()) };
+        let mut booted = Self { moment: StopInstant::default(), state: Some(state.clone()) };
         booted.moment = machine.boot(initramfs, &state, watch)?;
         Ok(booted)
     }
@@ -341,8 +348,11 @@ mod tests {
     fn damage_of_a_saved_machine_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name);
-        let saved =
-            Saved { state: file("state"), sum: file("state.sum"), initramfs: file("initramfs") };
+        let saved = SavedMachine {
+            state: file("state"),
+            sum: file("state.sum"),
+            initramfs: file("initramfs"),
+        };
         let state: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
         let write = |bytes: &[u8]| fs::write(&saved.state, bytes).unwrap();
         write(&state);
@@ -376,7 +386,7 @@ mod tests {
     fn a_boot_must_skip_and_be_undisturbed_or_agree_with_another() {
         let boots = |moments: &[(u64, bool)], is_undisturbed| -> Vec<Booted> {
             let boot = |&(time_ns, has_skipped)| Booted {
-                moment: Moment { time_ns, has_skipped, is_undisturbed },
+                moment: StopInstant { time_ns, has_skipped, is_undisturbed },
                 state: None,
             };
             moments.iter().map(boot).collect()

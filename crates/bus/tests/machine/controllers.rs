@@ -54,7 +54,7 @@ fn generated() {
     };
     let sent: Vec<_> = Generator::new(settings).unwrap().take(COUNT).collect();
     let port = PAIR[0].parse().unwrap();
-    let mut outlets = [Outlet::open(&port, Outlet::PATIENCE).unwrap()];
+    let mut outlets = [Outlet::open(&port, Outlet::ROOM_TIMEOUT).unwrap()];
     let (mut time, stop) = (RealTime, Stop::new(false));
     let mut schedule = Schedule::start(&mut time);
     let mut frames = Vec::new();

@@ -29,7 +29,7 @@ use crate::output::unwritable;
 static STOP: Stop = Stop::new(false);
 
 /// How long to wait for frames before looking whether to end.
-const ATTENTION: Nanos = Nanos::from_millis(50);
+const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(50);
 
 /// Makes the first Ctrl-C, SIGTERM, SIGHUP, SIGQUIT or SIGXCPU end the command in order; a second one ends the
 /// program. What was received cannot be received again: unfinished files stay then, and are named.
@@ -155,7 +155,7 @@ pub(super) fn follow(
             return Ok(());
         }
         let mut flow = Ok(ControlFlow::Continue(()));
-        let next = capture.next(ATTENTION, |captured| {
+        let next = capture.next(STOP_CHECK_INTERVAL, |captured| {
             if matches!(flow, Ok(ControlFlow::Continue(()))) {
                 flow = follower.take(captured);
             }

@@ -72,7 +72,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
             }
             Measured {
                 title,
-                clock: Clock::from_address(address),
+                clock: IntervalClock::from_address(address),
                 meter: Meter::new(args.interval, timing),
             }
         })
@@ -88,7 +88,7 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
 
 /// By which clock intervals begin and end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Clock {
+enum IntervalClock {
     /// By the stamps of the frames, which are those of this machine.
     Stamps,
     /// By the stamps of the frames, which are of a time long ago.
@@ -97,7 +97,7 @@ enum Clock {
     Arrival,
 }
 
-impl Clock {
+impl IntervalClock {
     fn from_address(address: &Address) -> Self {
         match candor_drivers::medium(address) {
             Some(Medium::Interface | Medium::Device) => Self::Stamps,
@@ -109,7 +109,7 @@ impl Clock {
 
 struct Measured {
     title: String,
-    clock: Clock,
+    clock: IntervalClock,
     meter: Meter,
 }
 
@@ -124,8 +124,8 @@ impl Follower for Load {
     fn take(&mut self, captured: &Captured) -> Result<ControlFlow<()>, String> {
         let port = &mut self.ports[captured.port];
         let time = match port.clock {
-            Clock::Arrival => clock::now::<Realtime>(),
-            Clock::Stamps | Clock::Recorded => captured.time,
+            IntervalClock::Arrival => clock::now::<Realtime>(),
+            IntervalClock::Stamps | IntervalClock::Recorded => captured.time,
         };
         let mut over = Vec::new();
         port.meter.add(time, &captured.received.frame, |stretch| over.push(*stretch));
@@ -138,9 +138,9 @@ impl Follower for Load {
         for index in 0..self.ports.len() {
             let port = &mut self.ports[index];
             let until = match port.clock {
-                Clock::Recorded => continue,
-                Clock::Arrival => now,
-                Clock::Stamps => {
+                IntervalClock::Recorded => continue,
+                IntervalClock::Arrival => now,
+                IntervalClock::Stamps => {
                     Instant::from_nanos(now.as_nanos().saturating_sub(HANDED_OVER.as_nanos()))
                 }
             };
@@ -175,7 +175,7 @@ impl Load {
         let now = clock::now::<Realtime>();
         for index in 0..self.ports.len() {
             let port = &mut self.ports[index];
-            let end = Some(now).filter(|_| port.clock != Clock::Recorded);
+            let end = Some(now).filter(|_| port.clock != IntervalClock::Recorded);
             let mut over = Vec::new();
             port.meter.finish(end, |stretch| over.push(*stretch));
             if self.tell(index, &over)?.is_break() {

@@ -29,7 +29,7 @@ pub(crate) struct ReplayArgs {
     /// Send the frames of this recorded interface to that port; without PORT, the frames of all
     /// other interfaces are skipped (may be repeated)
     #[arg(long, value_name = "INTERFACE=PORT", value_parser = read_map)]
-    map: Vec<Mapping>,
+    map: Vec<InterfaceMapping>,
     /// The speed: 1 as recorded, 2 twice as fast, max as fast as the port accepts frames
     #[arg(long, default_value = "1")]
     speed: Speed,
@@ -48,18 +48,18 @@ pub(crate) struct ReplayArgs {
 
 /// Where frames of an interface go.
 #[derive(Clone, Debug)]
-struct Mapping {
+struct InterfaceMapping {
     interface: String,
     port: Address,
 }
 
-fn read_map(text: &str) -> Result<Mapping, String> {
+fn read_map(text: &str) -> Result<InterfaceMapping, String> {
     let (interface, port) = text
         .split_once('=')
         .filter(|(interface, _)| !interface.is_empty())
         .ok_or("write the interface of the recording and the port: can0=vcan0")?;
     let port = port.parse::<Address>().map_err(|error| error.to_string())?;
-    Ok(Mapping { interface: interface.into(), port })
+    Ok(InterfaceMapping { interface: interface.into(), port })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -16,7 +16,7 @@ use crate::output::{duration, print};
 #[derive(Args)]
 pub(crate) struct SendingArgs {
     /// How long a frame may wait for room, or for the interface to come back, before it is refused
-    #[arg(long, value_name = "TIME", default_value_t = Outlet::PATIENCE)]
+    #[arg(long, value_name = "TIME", default_value_t = Outlet::ROOM_TIMEOUT)]
     pub(super) wait: Nanos,
     /// Print JSON Lines: an object of type "delivery" for each port
     #[arg(long)]

@@ -27,7 +27,7 @@ pub(crate) struct MergeArgs {
     output_file: PathBuf,
     /// Shift the times of a recording, as it is named among IN: b.log=1.5s makes them later, b.log=-250ms earlier (may be repeated)
     #[arg(long = "offset", value_name = "IN=DURATION", allow_hyphen_values = true)]
-    offsets: Vec<Offset>,
+    offsets: Vec<TimeOffset>,
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
@@ -38,12 +38,12 @@ pub(crate) struct MergeArgs {
 
 /// `b.log=-250ms`
 #[derive(Clone)]
-struct Offset {
+struct TimeOffset {
     file: String,
     shift_ns: i64,
 }
 
-impl FromStr for Offset {
+impl FromStr for TimeOffset {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -83,7 +83,7 @@ impl MergeArgs {
     /// By how much each of the recordings is shifted.
     fn shifts_ns(&self) -> Result<Vec<i64>, String> {
         at_most_one_stdin(&self.input_files)?;
-        for (place, Offset { file, .. }) in self.offsets.iter().enumerate() {
+        for (place, TimeOffset { file, .. }) in self.offsets.iter().enumerate() {
             if !self.input_files.iter().any(|input| input.as_os_str() == file.as_str()) {
                 return Err(self.unknown(file));
             }
@@ -92,7 +92,7 @@ impl MergeArgs {
             }
         }
         let shift = |file: &PathBuf| {
-            let is_of = |offset: &&Offset| file.as_os_str() == offset.file.as_str();
+            let is_of = |offset: &&TimeOffset| file.as_os_str() == offset.file.as_str();
             self.offsets.iter().find(is_of).map_or(0, |offset| offset.shift_ns)
         };
         Ok(self.input_files.iter().map(shift).collect())

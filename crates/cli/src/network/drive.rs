@@ -57,7 +57,7 @@ impl Form {
 }
 
 /// Long times without a frame of a bus.
-struct Silences {
+struct BusSilences {
     last_ns: u64,
     count: u64,
     longest_ns: u64,
@@ -65,7 +65,7 @@ struct Silences {
     until_ns: u64,
 }
 
-impl Silences {
+impl BusSilences {
     const fn new(from_ns: u64) -> Self {
         Self { last_ns: from_ns, count: 0, longest_ns: 0, until_ns: 0 }
     }
@@ -148,7 +148,7 @@ impl Drive {
             self.frames += 1;
             let bus = recording.interfaces().name(record.interface);
             if !silences.contains_key(bus) {
-                silences.insert(bus.to_owned(), Silences::new(first_ns));
+                silences.insert(bus.to_owned(), BusSilences::new(first_ns));
             }
             if let Some(of_bus) = silences.get_mut(bus) {
                 of_bus.heard(time_ns);

@@ -162,7 +162,7 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
     let partner = args
         .pong
         .as_ref()
-        .map(|port| Partner::start(&port.port.address, &pairs, &args.real_time))
+        .map(|port| LocalSlave::start(&port.port.address, &pairs, &args.real_time))
         .transpose()?;
     args.real_time.apply()?;
     let mut master = Master::new(plan, clock::now()).map_err(|error| error.to_string())?;
@@ -200,12 +200,12 @@ fn say_what_is_wrong(master: &Master, has_partner: bool) {
 }
 
 /// A slave of this process, on another port.
-struct Partner {
+struct LocalSlave {
     is_over: std::sync::Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Result<run::Answered, String>>,
 }
 
-impl Partner {
+impl LocalSlave {
     fn start(address: &Address, pairs: &[Pair], real_time: &RealTimeArgs) -> Result<Self, String> {
         let mut port = open(address)?;
         let is_over = std::sync::Arc::new(AtomicBool::new(false));

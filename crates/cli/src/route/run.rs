@@ -67,7 +67,7 @@ pub(crate) struct RunArgs {
 }
 
 /// How long the end waits for whoever reads the summary.
-const LAST_PATIENCE: Duration = Duration::from_secs(2);
+const SUMMARY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The data planes to choose from.
 fn planes() -> impl TypedValueParser<Value = Choice> {
@@ -122,7 +122,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
     let mut tell = |line: &str| say!("{line}");
     match candor_gateway::run(&service, &signals, &mut tell) {
         Ok(snapshot) => {
-            print_within(summary(&snapshot) + &paced_by_the_machine(&snapshot), LAST_PATIENCE)?;
+            print_within(summary(&snapshot) + &paced_by_the_machine(&snapshot), SUMMARY_TIMEOUT)?;
             Ok(!(args.until_end && snapshot.ports.iter().any(is_damaged)))
         }
         Err(candor_gateway::Error::Rules(findings)) => {

@@ -41,7 +41,7 @@ pub(crate) struct TopArgs {
 }
 
 /// How long to wait for a key before looking whether there is something new to show.
-const ATTENTION: Duration = Duration::from_millis(50);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Set when somebody wants the command to end.
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -111,7 +111,7 @@ fn show(
         if is_new {
             terminal.draw(|frame| view::draw(state, frame)).map_err(fail)?;
         }
-        is_new = event::poll(ATTENTION).map_err(fail)?;
+        is_new = event::poll(STOP_CHECK_INTERVAL).map_err(fail)?;
         if is_new
             && let Event::Key(key) = event::read().map_err(fail)?
             && state.key(key) == ControlFlow::Break(())

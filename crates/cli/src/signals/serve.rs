@@ -22,7 +22,7 @@ use crate::bus::live::database;
 use crate::{color, duration};
 
 /// How often to look whether to end, and whether ports are well.
-const ATTENTION: Nanos = Nanos::from_millis(100);
+const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(100);
 /// The number of the file among what may come.
 const FILES: u64 = 0;
 
@@ -197,7 +197,9 @@ fn serve(
     let buses = buses.iter().map(|address| format!("{} at D-Bus {address}", dbus::NAME));
     let places: Vec<_> = service.places().iter().map(reached).chain(buses).collect();
     say!("serving {what} of {}: {}", names.join(", "), places.join(", "));
-    supervision.run(&mut serving, "serving", ATTENTION).map_err(|error| error.to_string())?;
+    supervision
+        .run(&mut serving, "serving", STOP_CHECK_INTERVAL)
+        .map_err(|error| error.to_string())?;
     for line in serving.service.last_news() {
         say!("{line}");
     }

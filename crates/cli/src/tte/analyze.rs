@@ -35,7 +35,7 @@ use crate::overwrite::Overwriting;
 use crate::result::{self, Aim, Saving, stopped};
 
 /// How often it is looked whether to end.
-const ATTENTION: Duration = Duration::from_millis(50);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// How long frames that are under way at the end are waited for.
 const LINGER: Nanos = Nanos::from_millis(500);
 /// Where latencies are from without a port before the network.
@@ -188,7 +188,7 @@ fn hear(
             .collect();
         drop(tell);
         loop {
-            match heard.recv_timeout(ATTENTION) {
+            match heard.recv_timeout(STOP_CHECK_INTERVAL) {
                 Ok((place, heard)) => view.take(place, heard)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,

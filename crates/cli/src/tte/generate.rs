@@ -26,7 +26,7 @@ use crate::overwrite::Overwriting;
 use crate::ping::RealTimeArgs;
 
 /// How often it is looked whether to end.
-const ATTENTION: Duration = Duration::from_millis(50);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Args)]
 pub(crate) struct GenerateArgs {
@@ -143,7 +143,7 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
             Ok::<_, String>(generator.run(over, tell))
         });
         loop {
-            match news.recv_timeout(ATTENTION) {
+            match news.recv_timeout(STOP_CHECK_INTERVAL) {
                 Ok(news) => follower.take(news)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 // It has ended, and everything was told.

@@ -23,7 +23,7 @@ use crate::output::{duration, pair, thousands};
 use crate::ping::RealTimeArgs;
 
 /// How often it is looked whether to end.
-const ATTENTION: Nanos = Nanos::from_millis(50);
+const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(50);
 
 #[derive(Args)]
 pub(crate) struct SwitchArgs {
@@ -143,7 +143,7 @@ pub(super) fn run(args: &SwitchArgs) -> Answer {
                 say!("{:.0} s: {}", now.since(begin).as_secs_f64(), line(&seen, &last));
                 last = seen;
             }
-            let _ = clock::sleep_until((now + ATTENTION).min(next));
+            let _ = clock::sleep_until((now + STOP_CHECK_INTERVAL).min(next));
         }
         over.store(true, Ordering::Relaxed);
         work.join().map_err(|_| "the thread that relays has failed".to_owned())?

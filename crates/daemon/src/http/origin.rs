@@ -1,7 +1,7 @@
 //! [`WebOrigin`]: which pages a browser lets read what is served on this machine.
 //!
 //! A page of somebody else's can make a browser ask this machine, and its own name lead here (DNS rebinding), so that
-//! the browser takes the answers for its own. A browser says what name it asked for (`Host`, RFC 9110 section 7.2), and
+//! the browser takes the answers for its own. A browser says what name it asked for (`OriginHost`, RFC 9110 section 7.2), and
 //! which page asks (`Origin`, RFC 6454 section 7). What a page only embeds, such as an image, is asked for without `Origin`;
 //! there, browsers say how the page is related to this machine (`Sec-Fetch-Site`, Fetch Metadata of the W3C), and pages
 //! cannot set that. Programs that are no browsers can write there what they like, and could reach the service anyhow.
@@ -27,7 +27,7 @@ const EMBEDDED: &str = "this is not for other pages to embed or open; a page tha
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebOrigin {
     scheme: Scheme,
-    host: Host,
+    host: OriginHost,
     /// That of the scheme if none is written.
     port: NonZeroU16,
 }
@@ -62,14 +62,14 @@ impl Scheme {
 
 /// What stands between the scheme and the port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Host {
+enum OriginHost {
     /// IPv4 addresses that are written as IPv6 are IPv4 here.
     Address(IpAddr),
     /// In small letters.
     Name(String),
 }
 
-impl Host {
+impl OriginHost {
     /// Whether nobody else can make this lead to himself, or his own here.
     fn is_this_machine(&self) -> bool {
         match self {
@@ -126,7 +126,7 @@ fn ipv4(text: &str) -> Option<Ipv4Addr> {
 }
 
 /// A host and the port behind it, if there is one.
-fn host_and_port(text: &str) -> Option<(Host, Option<NonZeroU16>)> {
+fn host_and_port(text: &str) -> Option<(OriginHost, Option<NonZeroU16>)> {
     // The colons of an IPv6 address are in brackets.
     let end = text.rfind(']').map_or(0, |place| place + 1);
     let (host, port) = match text.get(end..)?.find(':') {
@@ -138,7 +138,7 @@ fn host_and_port(text: &str) -> Option<(Host, Option<NonZeroU16>)> {
         "" => None,
         port => Some(port.parse().ok().filter(|_| is_number)?),
     };
-    Some((Host::parse(host)?, port))
+    Some((OriginHost::parse(host)?, port))
 }
 
 impl FromStr for WebOrigin {
@@ -171,9 +171,9 @@ impl fmt::Display for WebOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://", self.scheme.name())?;
         match &self.host {
-            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
-            Host::Address(address) => write!(f, "{address}")?,
-            Host::Name(name) => f.write_str(name)?,
+            OriginHost::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
+            OriginHost::Address(address) => write!(f, "{address}")?,
+            OriginHost::Name(name) => f.write_str(name)?,
         }
         match self.port == self.scheme.default_port() {
             true => Ok(()),
@@ -232,9 +232,9 @@ pub fn check<B>(
         return Ok(None);
     }
     let host = host.and_then(host_and_port);
-    let is_ours = |(host, _): &(Host, _)| !guard.is_local || host.is_this_machine();
+    let is_ours = |(host, _): &(OriginHost, _)| !guard.is_local || host.is_this_machine();
     let Some((host, port)) = host.filter(is_ours) else {
-        return Err("the Host of the request is none of this machine; use http://localhost");
+        return Err("the OriginHost of the request is none of this machine; use http://localhost");
     };
     if !headers.contains_key(header::ORIGIN) {
         return if is_of_another_page(request, guard.pages) { Err(EMBEDDED) } else { Ok(None) };

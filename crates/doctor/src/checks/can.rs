@@ -37,7 +37,7 @@ pub(super) fn examine(sources: &Sources) -> Vec<Item> {
     // First, since trying it may load the modules.
     let socket = Kind::Can.try_open().map_err(|error| error.to_string());
     let release = system::release(files).unwrap_or_default();
-    let lists = Lists::read(files, &release);
+    let lists = KernelOptions::read(files, &release);
     let module = |name: &str, option: &str| lists.module(files, name, option);
     judge(&Facts {
         distribution: Distribution::read(files),
@@ -52,7 +52,7 @@ pub(super) fn examine(sources: &Sources) -> Vec<Item> {
 }
 
 /// What the kernel was built with.
-struct Lists {
+struct KernelOptions {
     /// The options of its configuration, if it tells them.
     options: String,
     /// Modules that are part of it, by their paths.
@@ -61,7 +61,7 @@ struct Lists {
     available: String,
 }
 
-impl Lists {
+impl KernelOptions {
     fn read(files: &Files, release: &str) -> Self {
         let list = |name: &str| {
             let path = |folder: &str| format!("{folder}/{release}/{name}");
@@ -350,7 +350,7 @@ mod tests {
         gz.write_all(b"CONFIG_CAN_VCAN=y\nCONFIG_CAN_GW=m\n").unwrap();
         fs::write(root.join("proc/config.gz"), gz.finish().unwrap()).unwrap();
         let files = Files::at(root);
-        let lists = Lists::read(&files, "6.1");
+        let lists = KernelOptions::read(&files, "6.1");
         for (name, option, expected) in [
             ("can_gw", "CONFIG_CAN_GW", Module::Loaded),
             ("can_raw", "CONFIG_CAN_RAW", Module::Available),

@@ -35,7 +35,7 @@ use candor_port::{Trouble, Until};
 /// How long a connection may take until both ends have greeted.
 pub(super) const TO_GREET: Nanos = Nanos::from_secs(5);
 /// How long the other end may be silent where it has to answer, or not read what it is sent.
-const PATIENCE: Nanos = Nanos::from_secs(10);
+const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(10);
 /// How long a client that is connected may say nothing before another one that greets takes its place.
 pub(super) const SILENCE: Nanos = Nanos::from_secs(10);
 /// Meanwhile a server looks at its door so often in that time.
@@ -113,7 +113,7 @@ impl Shared {
 fn prepare(stream: &TcpStream) -> bool {
     stream.set_nonblocking(false).is_ok()
         && stream.set_nodelay(true).is_ok()
-        && tcp::set_patience(stream, PATIENCE).is_ok()
+        && tcp::set_patience(stream, ANSWER_TIMEOUT).is_ok()
         && tcp::set_unsent_bound(stream, MOST_UNSENT).is_ok()
         && tcp::set_send_buffer(stream, MOST_UNDER_WAY).is_ok()
         && tcp::send(stream, &HELLO) == Ok(Some(HELLO.len()))
@@ -131,7 +131,7 @@ struct Guest {
 }
 
 /// What a guest has said.
-enum Word {
+enum GuestMessage {
     /// Not enough yet.
     Nothing,
     /// The greeting.
@@ -142,17 +142,21 @@ enum Word {
 
 impl Guest {
     /// Reads the greeting and no byte behind it.
-    fn listen(&mut self) -> Word {
+    fn listen(&mut self) -> GuestMessage {
         let mut buffer = [0; HELLO.len()];
         let expected = HELLO.get(self.received..).unwrap_or_default();
         let room = buffer.get_mut(..expected.len()).unwrap_or_default();
         match quick::receive_once(&self.stream, room, false) {
-            Ok(None) => Word::Nothing,
+            Ok(None) => GuestMessage::Nothing,
             Ok(Some(count)) if count > 0 && room.get(..count) == expected.get(..count) => {
                 self.received += count;
-                if self.received == HELLO.len() { Word::Hello } else { Word::Nothing }
+                if self.received == HELLO.len() {
+                    GuestMessage::Hello
+                } else {
+                    GuestMessage::Nothing
+                }
             }
-            Ok(Some(_)) | Err(_) => Word::Wrong,
+            Ok(Some(_)) | Err(_) => GuestMessage::Wrong,
         }
     }
 }
@@ -267,9 +271,9 @@ impl Door {
         let mut place = 0;
         while let Some(guest) = self.guests.get_mut(place) {
             match guest.listen() {
-                Word::Hello => return Some(self.guests.remove(place).stream),
-                Word::Nothing if now < guest.until => place += 1,
-                Word::Nothing | Word::Wrong => {
+                GuestMessage::Hello => return Some(self.guests.remove(place).stream),
+                GuestMessage::Nothing if now < guest.until => place += 1,
+                GuestMessage::Nothing | GuestMessage::Wrong => {
                     self.guests.remove(place);
                     self.hung_up += 1;
                 }
@@ -299,7 +303,7 @@ pub(super) enum Role {
     Server(Door),
 }
 
-enum Stage {
+enum HandshakeStage {
     /// Nothing is tried before.
     Apart { until: Instant<Monotonic> },
     /// Until it is connected, or it is too late.
@@ -311,7 +315,7 @@ enum Stage {
 /// Makes connections.
 pub(super) struct Dialer {
     role: Role,
-    stage: Stage,
+    stage: HandshakeStage,
     /// The next pause.
     pause: Nanos,
     /// If the peer of a server says nothing: when to look at the door.
@@ -325,7 +329,7 @@ impl Dialer {
             Role::Client(peer) => format!("not connected to {} yet", peer.address()),
             Role::Server(_) => "no client has connected yet".to_owned(),
         });
-        let stage = Stage::Apart { until: Instant::ZERO };
+        let stage = HandshakeStage::Apart { until: Instant::ZERO };
         Self { role, stage, pause: FIRST_PAUSE, silent: None, shared }
     }
 
@@ -354,7 +358,8 @@ impl Dialer {
 
     /// Nothing came from the peer. If that lasts, somebody else who greets takes its place.
     pub(super) fn silent(&mut self) {
-        let (Role::Server(door), Stage::Up { link, .. }) = (&mut self.role, &self.stage) else {
+        let (Role::Server(door), HandshakeStage::Up { link, .. }) = (&mut self.role, &self.stage)
+        else {
             return;
         };
         let now = clock::now::<Monotonic>();
@@ -382,7 +387,7 @@ impl Dialer {
     /// The connection, once there is one; else goes on by one step, for which it waits.
     pub(super) fn step(&mut self, wait: &Wait, until: Until) -> Option<Arc<Link>> {
         match &self.stage {
-            Stage::Up { link, until } => {
+            HandshakeStage::Up { link, until } => {
                 let is_greeted = link.is_greeted();
                 let is_late = !is_greeted && clock::now::<Monotonic>() > *until;
                 if link.is_of_use() && !is_late {
@@ -398,14 +403,14 @@ impl Dialer {
                 };
                 self.part(reason);
             }
-            Stage::Apart { until: end } => {
+            HandshakeStage::Apart { until: end } => {
                 if clock::now::<Monotonic>() < *end {
                     let _ = wait.for_nothing(wait::earlier(until, *end));
                     return None;
                 }
                 return self.begin(wait, until);
             }
-            Stage::Connecting { stream, until: end } => {
+            HandshakeStage::Connecting { stream, until: end } => {
                 let is_late = clock::now::<Monotonic>() >= *end;
                 let until = wait::earlier(until, *end);
                 let is_done = wait.for_file(stream, Interest::Write, until);
@@ -426,7 +431,7 @@ impl Dialer {
             Role::Client(peer) => match tcp::connect(peer.address()) {
                 Ok(stream) => {
                     let until = clock::now::<Monotonic>() + TO_GREET;
-                    self.stage = Stage::Connecting { stream, until };
+                    self.stage = HandshakeStage::Connecting { stream, until };
                 }
                 Err(error) => self.part(&error.to_string()),
             },
@@ -444,8 +449,9 @@ impl Dialer {
     }
 
     fn connected(&mut self) -> Option<Arc<Link>> {
-        let stage = std::mem::replace(&mut self.stage, Stage::Apart { until: Instant::ZERO });
-        let Stage::Connecting { stream, until } = stage else { return None };
+        let stage =
+            std::mem::replace(&mut self.stage, HandshakeStage::Apart { until: Instant::ZERO });
+        let HandshakeStage::Connecting { stream, until } = stage else { return None };
         if !prepare(&stream) {
             self.part("the connection was lost");
             return None;
@@ -462,7 +468,7 @@ impl Dialer {
         let (is_greeted, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
         let trouble = self.shared.trouble.clone();
         let link = Arc::new(Link { stream, is_greeted, is_lost, trouble });
-        self.stage = Stage::Up { link: Arc::clone(&link), until };
+        self.stage = HandshakeStage::Up { link: Arc::clone(&link), until };
         self.shared.set(Some(Arc::clone(&link)));
         link
     }
@@ -470,7 +476,7 @@ impl Dialer {
     /// There is no connection. A client tries again later; a server has others to look after, unless
     /// it cannot let anybody in.
     fn part(&mut self, reason: &str) {
-        let was_up = matches!(self.stage, Stage::Up { .. });
+        let was_up = matches!(self.stage, HandshakeStage::Up { .. });
         self.shared.set(None);
         self.shared.trouble.set(match &mut self.role {
             Role::Client(peer) => {
@@ -482,14 +488,14 @@ impl Dialer {
         });
         let is_to_wait = matches!(self.role, Role::Client(_)) || !was_up;
         let pause = if is_to_wait { self.pause } else { Nanos::ZERO };
-        self.stage = Stage::Apart { until: clock::now::<Monotonic>() + pause };
+        self.stage = HandshakeStage::Apart { until: clock::now::<Monotonic>() + pause };
         self.pause = (self.pause * 2).min(LAST_PAUSE);
     }
 }
 
 impl Drop for Dialer {
     fn drop(&mut self) {
-        if let Stage::Up { link, .. } = &self.stage {
+        if let HandshakeStage::Up { link, .. } = &self.stage {
             link.lose();
         }
     }

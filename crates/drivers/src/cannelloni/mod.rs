@@ -22,7 +22,7 @@ mod udp;
 
 use candor_time::Nanos;
 
-use candor_port::{Address, Error, Estate, Port, Wanted};
+use candor_port::{Address, Error, Handover, Port, Wanted};
 use candor_port::{Driver, Medium};
 
 /// The driver.
@@ -83,11 +83,11 @@ fn names(address: &Address) -> Vec<String> {
     super::datagrams::names([Some(place), listen, address.option("peer")], PORT)
 }
 
-fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, handover: &Handover) -> Result<Port, Error> {
     let (transport, flush) = settings(address)?;
     match transport {
-        Transport::Udp(place) => udp::open(address, place, flush, wanted, estate),
-        Transport::Tcp(place) => tcp::open(address, place, flush, wanted, estate),
+        Transport::Udp(place) => udp::open(address, place, flush, wanted, handover),
+        Transport::Tcp(place) => tcp::open(address, place, flush, wanted, handover),
     }
 }
 

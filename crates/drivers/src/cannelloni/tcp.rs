@@ -24,7 +24,7 @@ use crate::datagrams::{self, Patience};
 use crate::kernel;
 use crate::wait::{self, Turn, Wait};
 use candor_port::{
-    Address, Capabilities, Endpoint, Error, Estate, Message, Origin, Port, Progress, Received,
+    Address, Capabilities, Endpoint, Error, Handover, Message, Origin, Port, Progress, Received,
     Receiver, ReceiverCounters, Sent, Stamp, Transmitter, TransmitterCounters, Until, Waker,
     Wanted,
 };
@@ -71,7 +71,7 @@ pub(super) fn open(
     place: &str,
     flush: Nanos,
     wanted: Wanted,
-    estate: &Estate,
+    handover: &Handover,
 ) -> Result<Port, Error> {
     let name = address.to_string();
     let mut endpoint = None;
@@ -83,7 +83,7 @@ pub(super) fn open(
                 Some(host) => Some(datagrams::peer(&name, host, super::PORT)?),
                 None => None,
             };
-            let listener = match estate
+            let listener = match handover
                 .take(|listener: &TcpListener| listener.local_addr().is_ok_and(|own| own == end))
             {
                 Some(listener) => listener,
@@ -122,7 +122,7 @@ fn port(role: Role, flush: Nanos, wait: Wait, wanted: Wanted) -> Port {
         port.receiver = Some(Box::new(Inlet::new(dialer, &shared, wait, wanted)));
     }
     if wanted.transmitter {
-        port.transmitter = Some(Box::new(Feed::new(shared, dialer, flush)));
+        port.transmitter = Some(Box::new(StreamTransmitter::new(shared, dialer, flush)));
     }
     port
 }
@@ -130,7 +130,7 @@ fn port(role: Role, flush: Nanos, wait: Wait, wanted: Wanted) -> Port {
 // ---- Receiving ----------------------------------------------------------------------------------
 
 /// What came on a connection.
-enum Piece {
+enum Incoming {
     /// So many bytes.
     Bytes(usize),
     /// None yet.
@@ -139,11 +139,11 @@ enum Piece {
     Closed,
 }
 
-fn read(link: &Link, buffer: &mut [u8], can_wait: bool) -> Piece {
+fn read(link: &Link, buffer: &mut [u8], can_wait: bool) -> Incoming {
     match quick::receive_once(&link.stream, buffer, can_wait) {
-        Ok(Some(0)) | Err(_) => Piece::Closed,
-        Ok(Some(count)) => Piece::Bytes(count),
-        Ok(None) => Piece::Nothing,
+        Ok(Some(0)) | Err(_) => Incoming::Closed,
+        Ok(Some(count)) => Incoming::Bytes(count),
+        Ok(None) => Incoming::Nothing,
     }
 }
 
@@ -220,12 +220,12 @@ impl Receiver for Inlet {
             Err(_) => return Ok(Progress::Nothing),
         };
         let count = match read(&link, &mut self.buffer, can_wait) {
-            Piece::Bytes(count) => count,
-            Piece::Nothing => {
+            Incoming::Bytes(count) => count,
+            Incoming::Nothing => {
                 self.dialer.silent();
                 return Ok(Progress::Nothing);
             }
-            Piece::Closed => {
+            Incoming::Closed => {
                 link.lose();
                 return Ok(Progress::Nothing);
             }
@@ -267,7 +267,7 @@ impl Receiver for Inlet {
 // ---- Transmitting -------------------------------------------------------------------------------
 
 /// The half that transmits.
-struct Feed {
+struct StreamTransmitter {
     shared: Shared,
     /// If there is no half that receives.
     dialer: Option<Dialer>,
@@ -279,7 +279,7 @@ struct Feed {
     counters: Arc<TransmitterCounters>,
 }
 
-impl Feed {
+impl StreamTransmitter {
     fn new(shared: Shared, dialer: Option<Dialer>, flush: Nanos) -> Self {
         let trouble = shared.trouble.clone();
         Self {
@@ -336,9 +336,9 @@ impl Feed {
         let mut buffer = [0; 2_048];
         for _ in 0..PIECES {
             match read(link, &mut buffer, false) {
-                Piece::Nothing => return dialer.silent(),
-                Piece::Closed => return link.lose(),
-                Piece::Bytes(count) => {
+                Incoming::Nothing => return dialer.silent(),
+                Incoming::Closed => return link.lose(),
+                Incoming::Bytes(count) => {
                     dialer.heard();
                     let bytes = buffer.get(..count).unwrap_or_default();
                     if self.stream.decode(bytes, drop).is_err() {
@@ -378,7 +378,7 @@ impl Feed {
     }
 }
 
-impl Transmitter for Feed {
+impl Transmitter for StreamTransmitter {
     fn transmit(&mut self, frame: &Frame, _echo: bool) -> Sent {
         if frame.kind() == Kind::Error {
             return Sent::Unsupported;
@@ -451,7 +451,7 @@ impl Transmitter for Feed {
     }
 }
 
-impl Drop for Feed {
+impl Drop for StreamTransmitter {
     fn drop(&mut self) {
         if self.is_up() {
             self.send();

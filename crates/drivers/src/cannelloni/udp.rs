@@ -15,7 +15,7 @@ use crate::datagrams::{self, Bound, Contents, Inlet, Outlet, Own, Patience, Read
 use crate::kernel;
 use crate::names::Peer;
 use candor_port::{
-    Address, Endpoint, Error, Estate, Port, ReceiverCounters, Sent, Transmitter,
+    Address, Endpoint, Error, Handover, Port, ReceiverCounters, Sent, Transmitter,
     TransmitterCounters, Wanted,
 };
 
@@ -44,7 +44,7 @@ pub(super) fn open(
     place: &str,
     flush: Nanos,
     wanted: Wanted,
-    estate: &Estate,
+    handover: &Handover,
 ) -> Result<Port, Error> {
     let name = address.to_string();
     let fail = |error| kernel::failure(&*name, &error);
@@ -52,7 +52,7 @@ pub(super) fn open(
     let listener = listener(&name, address, peer.address())?;
     let room = payload(&name, address, peer.address())?;
     let is_any_peer = address.flag("any_peer")?;
-    let bound = match estate.take(datagrams::is_at(listener)) {
+    let bound = match handover.take(datagrams::is_at(listener)) {
         Some(bound) => bound,
         None => Bound::new(udp::bind(listener).map_err(fail)?),
     };

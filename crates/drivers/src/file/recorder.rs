@@ -28,7 +28,7 @@ use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
 
 use super::lock::{self, Claim};
-use super::{OPENING, PATIENCE, failure};
+use super::{OPENING, OPEN_TIMEOUT, failure};
 use crate::kernel;
 use candor_port::{
     Address, Error, ErrorKind as PortErrorKind, Sent, Transmitter, TransmitterCounters,
@@ -46,7 +46,7 @@ const BATCHES: usize = 3;
 /// How long to wait before what could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long the end may take.
-const LAST_PATIENCE: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Records that are written together.
 struct Batch {
@@ -145,7 +145,7 @@ impl Recorder {
                 let failure = Error::new(name, format!("no thread can be started: {error}"));
                 kernel::with_number(failure, &error)
             })?;
-        let outcome = outcome.recv_timeout(PATIENCE).or_else(|_| {
+        let outcome = outcome.recv_timeout(OPEN_TIMEOUT).or_else(|_| {
             counters.trouble.set(OPENING);
             shared.is_failing.store(true, Ordering::Relaxed);
             // The thread clears this after it has told, so it is told here or cleared later.
@@ -295,13 +295,13 @@ impl Drop for Recorder {
         if self.is_new || self.counters.frames.get() > 0 {
             // An empty batch comes soon, or the disk is stuck.
             if self.spare.is_none() {
-                self.spare = self.empty.recv_timeout(LAST_PATIENCE).ok();
+                self.spare = self.empty.recv_timeout(END_TIMEOUT).ok();
             }
             self.hand_over();
         }
         self.full = None;
         // The writer gives its last batch back, and the channel ends with it.
-        let end = clock::now::<Monotonic>() + Nanos::from_nanos(LAST_PATIENCE.as_nanos() as u64);
+        let end = clock::now::<Monotonic>() + Nanos::from_nanos(END_TIMEOUT.as_nanos() as u64);
         while !writer.is_finished() && clock::now::<Monotonic>() < end {
             let _ = clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(1));
         }

@@ -30,7 +30,7 @@ use self::gathering::Gathering;
 use super::socketcan::{Link, Outlets, Sockets, capabilities, decode, failure};
 use crate::wait::{self, Wait};
 use candor_port::{
-    Address, Capabilities, Error, Estate, Origin, Port, Progress, Received, Receiver,
+    Address, Capabilities, Error, Handover, Origin, Port, Progress, Received, Receiver,
     ReceiverCounters, Stamp, Until, Waker, Wanted,
 };
 use candor_port::{Driver, Medium};
@@ -88,7 +88,7 @@ impl Settings {
     }
 }
 
-fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, _: &Handover) -> Result<Port, Error> {
     let name = address.to_string();
     let interface = address.place();
     let Settings { ring_len, send_buffer, goes_past_queue, gather } = Settings::read(address)?;

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use candor_can::{Bus, Node, NodeId, Notice, Options, Request, Stage};
+use candor_can::{Bus, Node, NodeId, Notice, Options, Request, WireStage};
 use candor_linux::clock;
 use candor_linux::poll::{Interest, Poll};
 use candor_linux::{Sent, peer, quick, realtime};
@@ -46,14 +46,14 @@ const OPTIONS: Options =
 pub(super) fn run(listener: UnixListener, timing: Timing) {
     // Without it, frames come some microseconds late.
     let _ = realtime::set_timer_slack(1);
-    if let Ok(mut hub) = Hub::new(listener, timing) {
+    if let Ok(mut hub) = BusHub::new(listener, timing) {
         // Epoll does not fail in any way that could be done something about.
         let _ = hub.work();
     }
 }
 
 /// A connection of a node.
-struct Connection {
+struct NodeConnection {
     stream: UnixStream,
     reader: Box<Reader>,
     node: u64,
@@ -71,11 +71,11 @@ struct Connection {
     lost: u64,
 }
 
-struct Hub {
+struct BusHub {
     listener: UnixListener,
     poll: Poll,
     /// Their places are their tokens, and those of their nodes on the bus.
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<NodeConnection>>,
     /// When to look for connections that have not joined; `None` if all have.
     overdue: Option<Instant<Monotonic>>,
     /// Until when the listener is not looked at.
@@ -90,7 +90,7 @@ struct Hub {
     since_1970: u64,
 }
 
-impl Hub {
+impl BusHub {
     fn new(listener: UnixListener, timing: Timing) -> Result<Self, candor_linux::Error> {
         let mut poll = Poll::new()?;
         poll.add(&listener, Interest::Read, LISTENER)?;
@@ -150,7 +150,7 @@ impl Hub {
         if self.overdue.is_none_or(|overdue| overdue > now) {
             return;
         }
-        let joins_until = |place: &Option<Connection>| {
+        let joins_until = |place: &Option<NodeConnection>| {
             let connection = place.as_ref().filter(|connection| connection.purpose.is_none())?;
             Some(connection.since + JOIN_TIMEOUT)
         };
@@ -209,7 +209,7 @@ impl Hub {
         }
         let since = clock::now();
         self.overdue = self.overdue.or(Some(since + JOIN_TIMEOUT));
-        let connection = Some(Connection {
+        let connection = Some(NodeConnection {
             stream,
             reader: Box::new(Reader::new()),
             node: 0,
@@ -256,7 +256,7 @@ impl Hub {
             let now = clock::now::<Monotonic>();
             let next = self.bus.next().filter(|&(at_ns, _)| at_ns <= now.as_nanos());
             let Some((at_ns, stage)) = next else { return };
-            if stage == Stage::Begins && self.bus.idle_at_ns() < at_ns {
+            if stage == WireStage::Begins && self.bus.idle_at_ns() < at_ns {
                 let since_1970 = clock::now::<Realtime>().as_nanos();
                 self.since_1970 = since_1970.saturating_sub(now.as_nanos());
             }
@@ -341,7 +341,7 @@ impl Hub {
     }
 }
 
-impl Connection {
+impl NodeConnection {
     /// Handles the messages of a node; false if one of them is invalid.
     fn handle_messages(&mut self, rates: Rates) -> bool {
         while let Some(message) = self.reader.next() {

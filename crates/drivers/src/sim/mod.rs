@@ -47,7 +47,7 @@ use crate::wait::{Turn, Wait};
 
 use self::message::{Message, Purpose, Rates, ReadOutcome, Reader};
 use candor_port::{
-    Address, Capabilities, Control, Error, ErrorKind, Estate, Origin, Port, Progress, Received,
+    Address, Capabilities, Control, Error, ErrorKind, Handover, Origin, Port, Progress, Received,
     Receiver, ReceiverCounters, Sent, Stamp, State, Status, Transmitter, TransmitterCounters,
     Until, Waker, Wanted,
 };
@@ -113,7 +113,7 @@ fn parse_node(address: &Address) -> Result<(Node, usize), Error> {
     Ok((node, queue))
 }
 
-fn open(address: &Address, wanted: Wanted, _: &Estate) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, _: &Handover) -> Result<Port, Error> {
     let (mut node, queue) = parse_node(address)?;
     let mut port = Port::new(Capabilities {
         fd: true,

@@ -40,8 +40,8 @@ use crate::drops::Drops;
 use crate::kernel;
 use crate::wait::Wait;
 use candor_port::{
-    Address, Capabilities, Control, Driver, Endpoint, Error, Estate, Medium, Message, Port, State,
-    Status, Wanted,
+    Address, Capabilities, Control, Driver, Endpoint, Error, Handover, Medium, Message, Port,
+    State, Status, Wanted,
 };
 
 /// The driver.
@@ -77,7 +77,7 @@ struct Receives {
     drops: Arc<Drops>,
 }
 
-fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Error> {
+fn open(address: &Address, wanted: Wanted, handover: &Handover) -> Result<Port, Error> {
     let name = address.to_string();
     let interface = address.place();
     let (buffer, send_buffer) = buffers(address)?;
@@ -93,7 +93,7 @@ fn open(address: &Address, wanted: Wanted, estate: &Estate) -> Result<Port, Erro
     // What a socket transmits does not come back to it, but to all others.
     let mut shared = None;
     if wanted.receiver {
-        let left = estate.take(|left: &Receives| *left.interface == *interface);
+        let left = handover.take(|left: &Receives| *left.interface == *interface);
         let (socket, drops) = match left {
             Some(left) => {
                 left.socket.set_filters(&[Filter::ANY]).map_err(fail)?;

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use candor_linux::clock;
-use candor_port::{Estate, Port, Registry, Wanted};
+use candor_port::{Handover, Port, Registry, Wanted};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 
 /// How long anything may take.
@@ -103,6 +103,6 @@ impl Bench {
 /// Opens a port.
 pub(crate) fn open(registry: Registry, name: &str, wanted: Wanted) -> Port {
     let address = name.parse().unwrap_or_else(|error| panic!("{error}"));
-    let port = registry.open(&address, wanted, &Estate::default());
+    let port = registry.open(&address, wanted, &Handover::default());
     port.unwrap_or_else(|error| panic!("{error}"))
 }

@@ -39,7 +39,7 @@ impl Firing<'_> {
         }
         match rule.only_job() {
             Some(job) => {
-                let offer = Offer::new(self, rule, found);
+                let offer = FiredRule::new(self, rule, found);
                 offer.make(self.counters, JobIndex(job), self.frame, false, egress);
                 true
             }
@@ -56,7 +56,7 @@ impl Firing<'_> {
         if rule.is_extended() {
             return self.fire_extended(found, egress);
         }
-        let offer = Offer::new(self, rule, found);
+        let offer = FiredRule::new(self, rule, found);
         let edited = self.program.edit(found.rule()).map(|edit| edit.apply(self.frame));
         for job in rule.jobs().map(JobIndex) {
             match &edited {
@@ -77,7 +77,7 @@ impl Firing<'_> {
         if !extension.payload.takes(frame) {
             return false;
         }
-        let mut offer = Offer::new(self, rule, found);
+        let mut offer = FiredRule::new(self, rule, found);
         offer.deadline = Nanos::from_nanos(extension.deadline_ns);
         let Some(state) = self.states.get_mut(number as usize).and_then(Option::as_mut) else {
             return false;
@@ -115,7 +115,7 @@ impl Firing<'_> {
 
 /// A rule that a frame has met, and what its copies have in common.
 #[derive(Clone, Copy)]
-struct Offer<'a> {
+struct FiredRule<'a> {
     program: &'a Program,
     rule: Compiled,
     found: Match,
@@ -123,7 +123,7 @@ struct Offer<'a> {
     deadline: Nanos,
 }
 
-impl<'a> Offer<'a> {
+impl<'a> FiredRule<'a> {
     #[inline(always)]
     fn new(firing: &Firing<'a>, rule: Compiled, found: Match) -> Self {
         let Firing { program, passage, .. } = *firing;

@@ -10,7 +10,7 @@ use candor_wire::can::frame::RTR_FLAG;
 use candor_wire::can::{Field, Frame};
 
 use super::e2e::E2e;
-use super::exact::{self, Exact};
+use super::exact::{self, ExactRescaling};
 pub use super::place::Place;
 use crate::edit::{Crc8, Operands, Operator, Step, Working, XorChecksum};
 
@@ -67,7 +67,7 @@ pub struct Signal {
     /// Where it is written.
     pub to: Place,
     /// How it is computed if it is too wide for `f64`; made by [`Signal::new`].
-    exact: Option<Box<Exact>>,
+    exact: Option<Box<ExactRescaling>>,
 }
 
 /// Another message.
@@ -249,7 +249,7 @@ impl Signal {
         to: Place,
     ) -> Result<Self, Inexact> {
         let exact = match exact::is_needed(&from, &to) {
-            true => Some(Exact::new(&from, (factor, addend), clamp, &to).ok_or(Inexact)?),
+            true => Some(ExactRescaling::new(&from, (factor, addend), clamp, &to).ok_or(Inexact)?),
             false => None,
         };
         Ok(Self { from, of_received, factor, addend, clamp, to, exact: exact.map(Box::new) })

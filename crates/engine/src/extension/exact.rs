@@ -1,4 +1,4 @@
-//! [`Exact`]: computing with signals of more than 53 bits.
+//! [`ExactRescaling`]: computing with signals of more than 53 bits.
 //!
 //! An `f64` holds whole numbers of up to 53 bits exactly. Wider signals are computed with whole
 //! numbers of 128 bits instead: scales and offsets are decimal fractions, and all of them have
@@ -20,7 +20,7 @@ const MOST: i128 = 1 << 126;
 /// `(raw * factor + addend - offset) / scale`, each a whole number of the same unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub(super) struct Exact {
+pub(super) struct ExactRescaling {
     factor: i128,
     addend: i128,
     /// The least and the greatest value before it is written.
@@ -36,7 +36,7 @@ pub(super) const fn is_needed(from: &Place, to: &Place) -> bool {
     from.field.bits() > F64_BITS || to.field.bits() > F64_BITS
 }
 
-impl Exact {
+impl ExactRescaling {
     /// How what is read at `from` becomes what is written at `to`, times a factor, plus an addend, and within bounds;
     /// `None` if these numbers have too many digits.
     pub(super) fn new(
@@ -45,7 +45,7 @@ impl Exact {
         clamp: Option<(f64, f64)>,
         to: &Place,
     ) -> Option<Self> {
-        let number = Decimal::from_f64;
+        let number = DecimalFraction::from_f64;
         let own = number(factor)?;
         let factor = number(from.scale)?.times(own)?;
         let addend = number(from.offset)?.times(own)?.plus(number(addend)?)?;
@@ -54,7 +54,7 @@ impl Exact {
         let ends = [kept.0, kept.1, range.0, range.1].into_iter().flatten();
         let places = [factor, addend, offset, scale].into_iter().chain(ends).map(|it| it.places);
         let places = places.max()?;
-        let whole = |decimal: Decimal| decimal.whole(places);
+        let whole = |decimal: DecimalFraction| decimal.whole(places);
         let (factor, addend) = (whole(factor)?, whole(addend)?);
         let (offset, scale) = (whole(offset)?, whole(scale)?);
         let most =
@@ -62,7 +62,7 @@ impl Exact {
         if scale == 0 || most.checked_add(offset.checked_abs()?)? >= MOST {
             return None;
         }
-        let end = |end: Option<Decimal>, open: i128| {
+        let end = |end: Option<DecimalFraction>, open: i128| {
             Some(end.map_or(Some(open), whole)?.clamp(-MOST, MOST))
         };
         let clamp = match clamp {
@@ -109,9 +109,9 @@ const fn divide(number: i128, by: i128) -> i128 {
 }
 
 /// Both ends, each `None` if it is none.
-fn bounds(ends: Option<(f64, f64)>) -> Option<(Option<Decimal>, Option<Decimal>)> {
+fn bounds(ends: Option<(f64, f64)>) -> Option<(Option<DecimalFraction>, Option<DecimalFraction>)> {
     let end = |end: f64| match end.abs() < UNBOUNDED {
-        true => Decimal::from_f64(end).map(Some),
+        true => DecimalFraction::from_f64(end).map(Some),
         false => Some(None),
     };
     match ends {
@@ -122,12 +122,12 @@ fn bounds(ends: Option<(f64, f64)>) -> Option<(Option<Decimal>, Option<Decimal>)
 
 /// A decimal fraction: `digits / 10^places`.
 #[derive(Clone, Copy, Debug)]
-struct Decimal {
+struct DecimalFraction {
     digits: i128,
     places: u32,
 }
 
-impl Decimal {
+impl DecimalFraction {
     /// What a person wrote for `number`: the shortest fraction that stands for it.
     fn from_f64(number: f64) -> Option<Self> {
         let text = format!("{number}");
@@ -173,7 +173,7 @@ mod tests {
 
     fn run(signal: &Signal, raw: i128) -> Result<i128, Cause> {
         let Signal { from, factor, addend, clamp, to, .. } = signal;
-        Exact::new(from, (*factor, *addend), *clamp, to).unwrap().run(raw)
+        ExactRescaling::new(from, (*factor, *addend), *clamp, to).unwrap().run(raw)
     }
 
     #[test]

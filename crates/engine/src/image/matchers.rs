@@ -9,7 +9,7 @@ use super::error::ImageError;
 use super::read::{Reader, Record};
 use super::rules::Rules;
 use super::section::Section;
-use crate::program::hash::{Hash, Number};
+use crate::program::hash::{Hash, HashValue};
 use crate::program::matcher::{Cluster, ListRef, Matcher, STANDARD_IDS, ShortRef};
 use crate::program::{ListLengths, Match};
 use crate::table::List;
@@ -298,7 +298,7 @@ impl Reader<'_> {
 }
 
 /// A hash table in which each key is found once, in one of its two slots.
-fn hash<V: Number>(
+fn hash<V: HashValue>(
     record: &Record<'_>,
     mask: u32,
     shift: u32,

@@ -3,19 +3,19 @@
 use alloc::boxed::Box;
 
 /// A value of a [`Hash`]: zero stands for none.
-pub(crate) trait Number: Copy + Default + core::ops::BitOr<Output = Self> {
+pub(crate) trait HashValue: Copy + Default + core::ops::BitOr<Output = Self> {
     /// Itself or zero, without a branch.
     fn if_true(self, condition: bool) -> Self;
 }
 
-impl Number for u32 {
+impl HashValue for u32 {
     #[inline]
     fn if_true(self, condition: bool) -> Self {
         self & Self::from(condition).wrapping_neg()
     }
 }
 
-impl Number for u64 {
+impl HashValue for u64 {
     #[inline]
     fn if_true(self, condition: bool) -> Self {
         self & Self::from(condition).wrapping_neg()
@@ -33,7 +33,7 @@ pub(crate) struct Hash<V> {
     pub(crate) slots: Box<[(u32, V)]>,
 }
 
-impl<V: Number> Hash<V> {
+impl<V: HashValue> Hash<V> {
     pub(crate) const FREE: u32 = 0;
     /// Odd multipliers (Fibonacci hashing: 2^32 over the golden ratio, and another of no relation)
     /// whose products' high bits choose the slots.

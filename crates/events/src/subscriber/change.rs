@@ -1,6 +1,6 @@
 //! Subscriptions that are made, and end, in steps.
 
-use super::{Slot, Subscriber, Wish};
+use super::{Slot, Subscriber, TopicRequest};
 use crate::filter::Filter;
 use crate::hub::Hub;
 use crate::pattern::Pattern;
@@ -50,7 +50,7 @@ impl Subscribing {
                 return false;
             }
             steps.spend(ENTER);
-            let wish = Wish {
+            let wish = TopicRequest {
                 pattern: pattern.clone(),
                 filter: self.filter.clone(),
                 is_latest: self.is_latest,
@@ -110,7 +110,7 @@ impl Subscribing {
                     *place = subscriber.slots.len() as u32;
                     subscriber.slots.push(slot);
                 }
-                hub.listen(subscriber.format, id, &subscriber.bell, true);
+                hub.listen(subscriber.format, id, &subscriber.notifier, true);
             }
         }
     }
@@ -176,7 +176,7 @@ impl Unsubscribing {
                 slot.wish = wish;
                 continue;
             }
-            let passed = hub.listen(subscriber.format, slot.topic, &subscriber.bell, false);
+            let passed = hub.listen(subscriber.format, slot.topic, &subscriber.notifier, false);
             steps.spend(ENTER + passed / PASSED);
             subscriber.remove_slot(slot.topic);
         }
@@ -386,7 +386,7 @@ mod tests {
                     let expected = expected.map(|(place, every)| (&patterns[*place], *every));
                     prop_assert_eq!(actual, expected, "{}", topic.name);
                     prop_assert!(slot.is_none_or(|slot| slot.topic == id && slot.number == topic.number));
-                    let count = hub.listeners(Format::Plain, id).iter().filter(|it| it.is(&subscriber.bell)).count();
+                    let count = hub.listeners(Format::Plain, id).iter().filter(|it| it.is(&subscriber.notifier)).count();
                     prop_assert_eq!(count, usize::from(expected.is_some()), "{}", topic.name);
                     if let (crate::Kind::Signal { message, .. }, false) = (&topic.kind, topic.is_gone) {
                         *listening.entry((topic.bus, *message)).or_default() += count as u32;

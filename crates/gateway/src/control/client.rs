@@ -14,9 +14,9 @@ use candor_daemon::lines::Lines;
 /// The longest answer that is read: a snapshot of 10,000 rules takes about 3 MB.
 const MAX_LINE: usize = 64 << 20;
 /// How long to wait for an answer.
-const PATIENCE: Nanos = Nanos::from_secs(10);
+const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(10);
 /// How long reading and checking rules may take: large ones take a while.
-const LOAD_PATIENCE: Nanos = Nanos::from_secs(120);
+const LOAD_TIMEOUT: Nanos = Nanos::from_secs(120);
 
 /// Why a gateway could not be asked.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Client {
             lines: Lines::new(MAX_LINE),
             path: path.to_owned(),
             version: Version::default(),
-            patience: PATIENCE,
+            patience: ANSWER_TIMEOUT,
         };
         client.version = match client.request(&Request::Version)? {
             Answer::Version(version) => version,
@@ -136,8 +136,8 @@ impl Client {
     /// There is none, or it is no.
     pub fn request(&mut self, request: &Request) -> Result<Answer, ClientError> {
         self.patience = match request {
-            Request::Load { .. } => LOAD_PATIENCE,
-            _ => PATIENCE,
+            Request::Load { .. } => LOAD_TIMEOUT,
+            _ => ANSWER_TIMEOUT,
         };
         self.send(request)?;
         match self.receive()? {
@@ -154,7 +154,7 @@ impl Client {
     /// The gateway cannot be asked.
     pub fn watch(mut self, interval: Nanos) -> Result<Snapshots, ClientError> {
         let interval_ms = interval.as_nanos() / 1_000_000;
-        self.patience = PATIENCE + interval;
+        self.patience = ANSWER_TIMEOUT + interval;
         self.send(&Request::Watch { interval_ms })?;
         Ok(Snapshots { client: self, is_over: false })
     }

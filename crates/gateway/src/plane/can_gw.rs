@@ -1,4 +1,4 @@
-//! [`Jobs`]: rules that can-gw of the Linux kernel carries out.
+//! [`OwnJobs`]: rules that can-gw of the Linux kernel carries out.
 //!
 //! The kernel changes the operations of a job at once, and everything else not: other jobs are added before
 //! those that they replace are deleted, so that no frame is lost. For that moment a frame may be passed on
@@ -25,7 +25,7 @@ pub(super) static KIND: Kind = Kind {
     help: "The kernel's can-gw runs all rules; an error if it cannot run one",
     obstacle,
     compiles: false,
-    start: |_: &Config| Ok(Box::new(Jobs::new()?)),
+    start: |_: &Config| Ok(Box::new(OwnJobs::new()?)),
 };
 
 /// Why can-gw cannot carry out a rule.
@@ -91,28 +91,28 @@ struct Added {
 /// Jobs of the kernel and what they counted, by what the kernel was asked for. Jobs that are the same to the
 /// last bit count for each other.
 #[derive(Default)]
-struct Listed(HashMap<Vec<u8>, VecDeque<Counters>>);
+struct ListedJobs(HashMap<Vec<u8>, VecDeque<Counters>>);
 
-impl Listed {
+impl ListedJobs {
     fn take(&mut self, payload: &[u8]) -> Option<Counters> {
         self.0.get_mut(payload)?.pop_front()
     }
 }
 
 /// The jobs of can-gw that belong to this gateway.
-struct Jobs {
+struct OwnJobs {
     netlink: Netlink,
     added: Vec<Added>,
     sums: Retired<JobSums>,
     /// The rules that it carries out, and those that it shall carry out.
     in_use: BTreeSet<RuleKey>,
-    prepared: Option<Prepared>,
+    prepared: Option<PreparedJobs>,
     /// What was committed last, to be added again when an interface returns.
     rules: (Table, Vec<usize>),
 }
 
 /// A change whose jobs are added.
-struct Prepared {
+struct PreparedJobs {
     change: Change,
     table: Table,
     rules: Vec<usize>,
@@ -137,23 +137,23 @@ impl Change {
     }
 }
 
-impl Plane for Jobs {
+impl Plane for OwnJobs {
     fn prepare(&mut self, share: &Share<'_>) -> Result<(), Error> {
         let Share { table, rules, .. } = *share;
         let change = self.add(table, rules)?;
-        self.prepared = Some(Prepared { change, table: table.clone(), rules: rules.to_vec() });
+        self.prepared = Some(PreparedJobs { change, table: table.clone(), rules: rules.to_vec() });
         Ok(())
     }
 
     fn commit(&mut self) {
-        if let Some(Prepared { change, table, rules }) = self.prepared.take() {
+        if let Some(PreparedJobs { change, table, rules }) = self.prepared.take() {
             self.finish(change);
             self.rules = (table, rules);
         }
     }
 
     fn abandon(&mut self) {
-        let Some(Prepared { change, .. }) = self.prepared.take() else { return };
+        let Some(PreparedJobs { change, .. }) = self.prepared.take() else { return };
         for payload in change.fresh() {
             let _ = self.netlink.delete_job(payload);
         }
@@ -202,7 +202,7 @@ impl Plane for Jobs {
     }
 }
 
-impl Jobs {
+impl OwnJobs {
     fn new() -> Result<Self, Error> {
         Ok(Self {
             netlink: Netlink::open()?,
@@ -307,8 +307,8 @@ impl Jobs {
     }
 
     /// The jobs of the kernel, whoever added them.
-    fn listed(&mut self) -> Result<Listed, Error> {
-        let mut listed = Listed::default();
+    fn listed(&mut self) -> Result<ListedJobs, Error> {
+        let mut listed = ListedJobs::default();
         for payload in self.netlink.jobs()? {
             if let Ok((job, counters)) = jobs::decode(&payload) {
                 listed.0.entry(jobs::encode(&job)).or_default().push_back(counters);
@@ -357,7 +357,7 @@ impl Jobs {
     }
 }
 
-impl Drop for Jobs {
+impl Drop for OwnJobs {
     fn drop(&mut self) {
         self.abandon();
         self.delete();

@@ -137,12 +137,12 @@ fn demand(streams: &[Known], time_ns: u64) -> u64 {
 
 /// A sum that stands in for the demand of streams from below: `share * t + first` in a time `t`.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct DemandLine {
     share: f64,
     first_ns: f64,
 }
 
-impl Line {
+impl DemandLine {
     fn of(streams: &[Known]) -> Self {
         let sum = |of: fn(&Arrivals) -> f64| -> f64 {
             streams.iter().map(|it| of(&it.arrivals) * it.transmission_ns as f64).sum()
@@ -174,7 +174,7 @@ fn least(mut time_ns: u64, law: impl Fn(u64) -> u64) -> Result<u64, NoBound> {
 
 /// For how long streams keep a bus busy at worst, behind a frame that takes `blocking_ns`.
 fn busy_ns(streams: &[Known], blocking_ns: u64) -> Result<u64, NoBound> {
-    let line = Line::of(streams);
+    let line = DemandLine::of(streams);
     if line.share >= FULL {
         return Err(NoBound::Overloaded((line.share * 1e6).round() as u64));
     }
@@ -189,7 +189,7 @@ struct Group {
     blocked_by: Option<usize>,
     /// More urgent streams of others, as late as they are offered.
     urgent: Vec<Known>,
-    line: Line,
+    line: DemandLine,
     /// The streams of the group itself, as they are queued.
     members: Vec<Known>,
     busy_ns: u64,
@@ -215,7 +215,7 @@ impl Group {
         let members = members.collect::<Result<Vec<_>, _>>()?;
         let blocking_ns = blocking.map_or(0, |(_, it)| it.transmission_ns);
         let busy_ns = busy_ns(&[urgent.as_slice(), &members].concat(), blocking_ns)?;
-        let line = Line::of(&urgent);
+        let line = DemandLine::of(&urgent);
         let blocked_by = blocking.map(|(index, _)| index);
         Ok(Self { blocking_ns, blocked_by, urgent, line, members, busy_ns })
     }

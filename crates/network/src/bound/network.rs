@@ -146,7 +146,7 @@ pub(super) struct Longer {
 
 /// The bounds if a message is longer.
 pub(super) fn bounds_with(network: &Network, flows: &[Flow], longer: Option<Longer>) -> Bounds {
-    let mut analysis = Analysis::new(network, flows, longer);
+    let mut analysis = NetworkAnalysis::new(network, flows, longer);
     let pairs: usize = analysis.buses.iter().map(|it| it.streams.len().pow(2)).sum();
     let most_rounds = (MOST_PAIRS / pairs.max(1)).clamp(LEAST_ROUNDS, MOST_ROUNDS);
     let mut round = 0;
@@ -163,7 +163,7 @@ pub(super) fn bounds_with(network: &Network, flows: &[Flow], longer: Option<Long
     }
 }
 
-struct Analysis<'a> {
+struct NetworkAnalysis<'a> {
     network: &'a Network,
     flows: &'a [Flow],
     queues: Vec<QueueBound>,
@@ -192,7 +192,7 @@ enum Trust {
     None,
 }
 
-impl<'a> Analysis<'a> {
+impl<'a> NetworkAnalysis<'a> {
     fn new(network: &'a Network, flows: &'a [Flow], longer: Option<Longer>) -> Self {
         let bus = |bus: &crate::Bus| OnBus {
             bit_ns: up_ns(bus.timing.nominal, 1),

@@ -18,7 +18,7 @@ pub(super) struct Places<'a> {
 
 /// Follows the messages through the gateways.
 pub(super) fn check(network: &Network, places: &Places<'_>, findings: &Findings) {
-    let checker = Checker { network, places, findings };
+    let checker = NetworkChecker { network, places, findings };
     match flows(network) {
         Err(unbounded) => checker.unbounded(&unbounded),
         Ok(flows) => {
@@ -29,13 +29,13 @@ pub(super) fn check(network: &Network, places: &Places<'_>, findings: &Findings)
     }
 }
 
-struct Checker<'a> {
+struct NetworkChecker<'a> {
     network: &'a Network,
     places: &'a Places<'a>,
     findings: &'a Findings,
 }
 
-impl Checker<'_> {
+impl NetworkChecker<'_> {
     fn message(&self, node: usize, message: usize) -> Option<&Message> {
         self.network.nodes.get(node)?.messages.get(message)
     }

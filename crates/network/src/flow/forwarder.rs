@@ -1,4 +1,4 @@
-//! [`Forwarder`]: a gateway that forwards as much as its rules may.
+//! [`FlowForwarder`]: a gateway that forwards as much as its rules may.
 //!
 //! What becomes of a frame may depend on its data and on time: conditions on data, signals that may be out of
 //! range, `rate`, `every`, `on_change`. Rules forward as if all of that let each frame pass. What depends on
@@ -25,14 +25,14 @@ pub(super) struct Copy {
 }
 
 /// A gateway's engine, and which bus of the network each of its buses is.
-pub(super) struct Forwarder {
+pub(super) struct FlowForwarder {
     engine: Engine,
     hops: Hops,
     /// By bus of the gateway; `None` for those inside of it.
     buses: Vec<Option<usize>>,
 }
 
-impl Forwarder {
+impl FlowForwarder {
     pub(super) fn new(network: &Network, gateway: &Gateway) -> Self {
         let mut table: Table = gateway.rules.clone();
         table.rules.iter_mut().for_each(forward_the_most);

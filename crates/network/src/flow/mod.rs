@@ -10,7 +10,7 @@ mod tests;
 
 use candor_wire::can::Frame;
 
-use self::forwarder::{Copy, Forwarder};
+use self::forwarder::{Copy, FlowForwarder};
 use crate::Network;
 use crate::message::{Message, Payload, longest_transmission};
 
@@ -96,7 +96,7 @@ pub enum Reason {
 /// Gateways send a message round for ever, or make too many copies of it.
 pub fn flows(network: &Network) -> Result<Vec<Flow>, Unbounded> {
     let mut forwarders: Vec<_> =
-        network.gateways.iter().map(|gateway| Forwarder::new(network, gateway)).collect();
+        network.gateways.iter().map(|gateway| FlowForwarder::new(network, gateway)).collect();
     let mut flows = Vec::new();
     let mut left = MOST_COPIES_IN_ALL;
     for (node, message, bus, frame) in sent(network) {
@@ -115,7 +115,7 @@ pub fn flows(network: &Network) -> Result<Vec<Flow>, Unbounded> {
 /// One message on every bus that it reaches, beginning with `first`. `left` copies may still be made.
 fn follow(
     network: &Network,
-    forwarders: &mut [Forwarder],
+    forwarders: &mut [FlowForwarder],
     first: Flow,
     left: &mut usize,
 ) -> Result<Vec<Flow>, Unbounded> {

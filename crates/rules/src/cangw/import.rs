@@ -12,7 +12,7 @@ use candor_diagnostics::{Findings, Origin, Source};
 
 use super::arguments::{crc8, modification, profile, xor_checksum};
 use super::getopt::Getopt;
-use super::shell::{Line, Needs, Place as ShellPlace, Why, lines};
+use super::shell::{Place as ShellPlace, ScriptNeeds, ShellLine, Why, lines};
 use super::words::{MODPROBE, Word, is_counters, is_program, shorten};
 use crate::check::{Place, check};
 use crate::file::{INTERFACE_LEN, index_range, is_virtual_by_name};
@@ -46,7 +46,7 @@ pub fn import(name: &str, text: &str) -> (Option<Table>, Findings) {
         buses: BTreeMap::new(),
         uids: BTreeMap::new(),
         is_listing: false,
-        needs: Needs::of(text),
+        needs: ScriptNeeds::of(text),
     };
     for line in lines(text).take_while(|_| !findings.is_full()) {
         importer.line(&line);
@@ -72,7 +72,7 @@ struct Importer<'a> {
     /// The rules by the handle that they have.
     uids: BTreeMap<u32, usize>,
     is_listing: bool,
-    needs: Needs,
+    needs: ScriptNeeds,
 }
 
 /// What to do with a script in which a shell decides which commands there are. What the script does with the output of
@@ -107,7 +107,7 @@ impl Importer<'_> {
         }
     }
 
-    fn line(&mut self, line: &Line<'_>) {
+    fn line(&mut self, line: &ShellLine<'_>) {
         self.is_listing |= is_counters(line.comment);
         if let Some(hops) = line.comment.trim().strip_prefix(MODPROBE) {
             self.max_hops(hops, line.span.clone());

@@ -12,7 +12,7 @@ const OPERATORS: [char; 5] = [';', '&', '|', '<', '>'];
 
 /// A line, with those that it goes on in because of a `\` at its end.
 #[derive(Debug, Default)]
-pub(super) struct Line<'a> {
+pub(super) struct ShellLine<'a> {
     /// All of it, without its end.
     pub(super) span: Span<usize>,
     /// The words, without the quotes around a whole one.
@@ -57,7 +57,7 @@ impl Place {
 
 /// What a script needs as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Needs {
+pub(super) struct ScriptNeeds {
     /// A shell, for at least one line.
     pub(super) shell: bool,
     /// The program itself, for at least one line: a function of its name is not called there.
@@ -66,7 +66,7 @@ pub(super) struct Needs {
     pub(super) bash: bool,
 }
 
-impl Needs {
+impl ScriptNeeds {
     pub(super) fn of(text: &str) -> Self {
         let first = text.strip_prefix("#!").and_then(|rest| rest.lines().next());
         let bash = first.is_some_and(|line| line.contains("bash"));
@@ -123,7 +123,7 @@ pub(super) fn is_of_shell(word: &str) -> bool {
 }
 
 /// The lines of a script.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = ShellLine<'_>> {
     let mut reader = Reader { text, at: 0 };
     core::iter::from_fn(move || reader.line())
 }
@@ -154,9 +154,9 @@ impl<'a> Reader<'a> {
         self.text.get(self.at..).unwrap_or("")
     }
 
-    fn line(&mut self) -> Option<Line<'a>> {
+    fn line(&mut self) -> Option<ShellLine<'a>> {
         let start = self.at;
-        let mut line = Line::default();
+        let mut line = ShellLine::default();
         // Which of the words says where the text behind this line ends that a command gets as its input.
         let mut delimiter = None;
         self.rest().chars().next()?;
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes a word, which begins here.
-    fn word(&mut self, line: &mut Line<'a>) {
+    fn word(&mut self, line: &mut ShellLine<'a>) {
         let start = self.at;
         let mut why = None;
         let mut quoted = Vec::new();
@@ -346,7 +346,7 @@ mod tests {
             ("CANGW=cangw", false),
             ("sh -c 'cangw -F'", true),
         ] {
-            assert_eq!(Needs::of(text).program, program, "{text}");
+            assert_eq!(ScriptNeeds::of(text).program, program, "{text}");
         }
     }
 }

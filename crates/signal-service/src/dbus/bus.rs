@@ -16,7 +16,7 @@ use super::{BusAddress, Link, NAME, PATH};
 use crate::Shared;
 
 /// How long a bus may take to let somebody in.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a bus that is gone is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -74,7 +74,7 @@ pub(crate) async fn connect(
         connection.request_name_with_flags(NAME, fdo::RequestNameFlags::DO_NOT_QUEUE).await?;
         Ok(Connected { _connection: connection, gone, registry })
     };
-    match tokio::time::timeout(PATIENCE, connecting).await {
+    match tokio::time::timeout(LOGIN_TIMEOUT, connecting).await {
         Ok(outcome) => outcome.map_err(|error| Refused {
             reason: reason(&error),
             may_come: matches!(error, zbus::Error::InputOutput(_)),

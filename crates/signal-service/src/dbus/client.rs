@@ -17,7 +17,7 @@ use super::{BusAddress, NAME, PATH};
 use crate::client::{Error, Event};
 
 /// How long bus and service may take to answer when a connection is made.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Messages that wait here at most; then no more are read from the socket.
 const MOST_QUEUED: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
@@ -144,7 +144,7 @@ impl Client {
             Ok::<_, zbus::Error>((connection, stream, service))
         };
         let connected =
-            runtime.block_on(async { tokio::time::timeout(PATIENCE, connecting).await });
+            runtime.block_on(async { tokio::time::timeout(ANSWER_TIMEOUT, connecting).await });
         let connected = connected.map_err(|_| fail("the bus does not answer".to_owned()))?;
         let (connection, stream, service) = connected.map_err(|error| fail(described(&error)))?;
         let service = service.map_err(|_| fail(format!("no program is called {NAME} there")))?;

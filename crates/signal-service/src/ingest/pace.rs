@@ -16,9 +16,9 @@ use crate::Shared;
 /// subscribes may be behind by as much again before its progress is noted.
 const LEAD: u64 = Hub::WHOLE / 4;
 /// A subscriber that takes nothing for so long holds up the others no more.
-const PATIENCE: Nanos = Nanos::from_secs(10);
+const SUBSCRIBER_TIMEOUT: Nanos = Nanos::from_secs(10);
 /// How often is looked whether to end, and who is there.
-const ATTENTION: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What publishes at the pace of subscribers.
 pub(super) struct Pacer {
@@ -41,7 +41,7 @@ struct Seen {
 
 impl Default for Pacer {
     fn default() -> Self {
-        Self { written: 0, seen: BTreeMap::new(), patience: PATIENCE }
+        Self { written: 0, seen: BTreeMap::new(), patience: SUBSCRIBER_TIMEOUT }
     }
 }
 
@@ -105,7 +105,7 @@ impl Pacer {
             {
                 return Some(reached);
             }
-            open = sessions.wait(open, ATTENTION);
+            open = sessions.wait(open, STOP_CHECK_INTERVAL);
         }
         None
     }

@@ -16,7 +16,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::{ATTENTION, MOST_FRAMES, RETRY, Taken, Worker};
+use super::{MOST_FRAMES, PORT_CHECK_INTERVAL, RETRY, Taken, Worker};
 
 /// A task that takes frames from a port.
 pub(super) struct Task {
@@ -93,7 +93,7 @@ impl Task {
             {
                 let waiting = watched(waiting)?;
                 // After a while without frames, the port looks whether it works.
-                let _ = timeout(duration(ATTENTION), waiting.readable()).await;
+                let _ = timeout(duration(PORT_CHECK_INTERVAL), waiting.readable()).await;
                 descriptor = Some(waiting.into_inner());
             }
             match self.take() {
@@ -132,7 +132,7 @@ impl Task {
     async fn follow_at_once(&mut self, descriptor: OwnedFd) -> io::Result<Next> {
         let descriptor = watched(descriptor)?;
         loop {
-            let ready = timeout(duration(ATTENTION), descriptor.readable()).await;
+            let ready = timeout(duration(PORT_CHECK_INTERVAL), descriptor.readable()).await;
             loop {
                 match self.take() {
                     // Others have their turn, too.

@@ -12,7 +12,7 @@ use candor_port::Until;
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Frame;
 
-use super::{ATTENTION, MOST_FRAMES, Pacer, RETRY, Taken, Worker};
+use super::{MOST_FRAMES, PORT_CHECK_INTERVAL, Pacer, RETRY, Taken, Worker};
 use crate::Pace;
 
 /// A thread that takes frames from a port.
@@ -68,7 +68,7 @@ impl Work {
             }
             let until = match is_flowing && coalesce > Nanos::ZERO {
                 true => Until::Now,
-                false => Until::Instant(clock::now::<Monotonic>() + ATTENTION),
+                false => Until::Instant(clock::now::<Monotonic>() + PORT_CHECK_INTERVAL),
             };
             match self.worker.take(until, &mut batch) {
                 Ok(Taken::Ended) => {

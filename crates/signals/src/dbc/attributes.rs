@@ -3,7 +3,7 @@
 use candor_diagnostics::Origin;
 use candor_time::Nanos;
 
-use super::grammar::Owner;
+use super::grammar::AttributeOwner;
 use super::reader::Reader;
 use super::token::Token;
 use crate::{ValueNames, ValueType};
@@ -35,11 +35,19 @@ impl<'a> Reader<'a> {
     }
 
     /// `BA_ "GenMsgCycleTime" BO_ 291 10;`
-    pub(super) fn attribute(&mut self, attribute: Token<'a>, of: &Owner<'a>, value: Token<'a>) {
+    pub(super) fn attribute(
+        &mut self,
+        attribute: Token<'a>,
+        of: &AttributeOwner<'a>,
+        value: Token<'a>,
+    ) {
         let text = value.unescaped();
         match (attribute.unescaped().as_ref(), of) {
-            (PROTOCOL, Owner::File) => self.protocol = Some(text.into_owned()),
-            (name @ (CYCLE_TIME | FRAME_FORMAT | LONG_MESSAGE_NAME), &Owner::Message(number)) => {
+            (PROTOCOL, AttributeOwner::File) => self.protocol = Some(text.into_owned()),
+            (
+                name @ (CYCLE_TIME | FRAME_FORMAT | LONG_MESSAGE_NAME),
+                &AttributeOwner::Message(number),
+            ) => {
                 let Some(index) = self.message_at(number) else { return };
                 let format = self.frame_format(value);
                 let Some(draft) = self.drafts.get_mut(index) else { return };
@@ -49,7 +57,7 @@ impl<'a> Reader<'a> {
                     _ => draft.long_name = Some(text.into_owned()),
                 }
             }
-            (LONG_SIGNAL_NAME, &Owner::Signal(number, signal)) => {
+            (LONG_SIGNAL_NAME, &AttributeOwner::Signal(number, signal)) => {
                 if let Some(draft) = self.signal_at(number, signal) {
                     draft.long_name = Some(text.into_owned());
                 }

@@ -22,7 +22,7 @@ pub(super) enum Part<'a> {
     /// `BA_ "GenMsgCycleTime" BO_ 291 10;`
     Attribute {
         attribute: Token<'a>,
-        of: Owner<'a>,
+        of: AttributeOwner<'a>,
         value: Token<'a>,
     },
     /// `VAL_ 291 Gear 0 "neutral" 1 "first" ;`
@@ -51,7 +51,7 @@ pub(super) enum Part<'a> {
 
 /// What an attribute belongs to.
 #[derive(Debug, PartialEq)]
-pub(super) enum Owner<'a> {
+pub(super) enum AttributeOwner<'a> {
     File,
     Message(Token<'a>),
     Signal(Token<'a>, Token<'a>),
@@ -242,19 +242,19 @@ fn attribute<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
     let attribute = tokens.quoted()?;
     let of = match tokens.peek() {
         Some(c) if c.is_ascii_alphabetic() => owner(tokens)?,
-        _ => Owner::File,
+        _ => AttributeOwner::File,
     };
     let value = tokens.value()?;
     end(tokens)?;
     Ok(Part::Attribute { attribute, of, value })
 }
 
-fn owner<'a>(tokens: &mut Tokens<'a>) -> Result<Owner<'a>, Stop> {
+fn owner<'a>(tokens: &mut Tokens<'a>) -> Result<AttributeOwner<'a>, Stop> {
     let before = tokens.clone();
     match tokens.word()?.text {
-        "BO_" => Ok(Owner::Message(tokens.digits()?)),
-        "SG_" => Ok(Owner::Signal(tokens.digits()?, tokens.word()?)),
-        "BU_" | "EV_" => tokens.word().map(|_| Owner::Other),
+        "BO_" => Ok(AttributeOwner::Message(tokens.digits()?)),
+        "SG_" => Ok(AttributeOwner::Signal(tokens.digits()?, tokens.word()?)),
+        "BU_" | "EV_" => tokens.word().map(|_| AttributeOwner::Other),
         _ => before.stop(&[]),
     }
 }

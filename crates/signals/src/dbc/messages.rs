@@ -9,7 +9,7 @@ use candor_wire::can::{ByteOrder, ExtendedId, Field, Id, StandardId};
 
 use super::grammar::{MessagePart, SignalPart};
 use super::multiplex::{self, DraftSignal, Indicator};
-use super::reader::{Draft, Reader};
+use super::reader::{MessageDraft, Reader};
 use super::token::Token;
 use crate::{Message, Scaling, Signal, ValueNames, ValueType};
 
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         let index = self.drafts.len();
         self.by_number.insert(key, Some(index));
         let signals = self.signals_of(index, &part.signals, length);
-        self.drafts.push(Draft {
+        self.drafts.push(MessageDraft {
             message: Message {
                 name: part.name.text.to_owned(),
                 id,
@@ -215,8 +215,8 @@ impl<'a> Reader<'a> {
     }
 
     /// The message with everything that was said about it.
-    fn complete(&self, draft: Draft) -> Message {
-        let Draft { mut message, signals, frame_format, cycle_time, long_name, .. } = draft;
+    fn complete(&self, draft: MessageDraft) -> Message {
+        let MessageDraft { mut message, signals, frame_format, cycle_time, long_name, .. } = draft;
         let format = frame_format.as_ref().or(self.default_frame_format.as_ref());
         let protocol = self.protocol.as_ref().or(self.default_protocol.as_ref());
         message.is_fd = message.length > 8 && message.length <= 64

@@ -44,7 +44,7 @@ impl Indicator {
 }
 
 /// When a signal is in a frame.
-enum Condition {
+enum MultiplexCondition {
     Always,
     When(Selection),
     /// Its selector does not exist.
@@ -59,9 +59,9 @@ pub(super) fn select(drafts: Vec<DraftSignal>, findings: &Findings) -> Vec<Signa
         let mut index = index;
         for _ in 0..=MAX_NESTING {
             match conditions.get(index) {
-                Some(Condition::When(selection)) => index = selection.selector,
-                Some(Condition::Always) => return true,
-                Some(Condition::Never) | None => return false,
+                Some(MultiplexCondition::When(selection)) => index = selection.selector,
+                Some(MultiplexCondition::Always) => return true,
+                Some(MultiplexCondition::Never) | None => return false,
             }
         }
         false
@@ -89,7 +89,7 @@ pub(super) fn select(drafts: Vec<DraftSignal>, findings: &Findings) -> Vec<Signa
             continue;
         }
         signal.is_selector = draft.indicator.is_selector;
-        if let Condition::When(Selection { selector, ranges }) = condition {
+        if let MultiplexCondition::When(Selection { selector, ranges }) = condition {
             // The selector of a signal that stays does so too.
             let selector = new_indices.get(selector).copied().flatten();
             signal.selection = selector.map(|selector| Selection { selector, ranges });
@@ -129,7 +129,7 @@ pub(super) fn select(drafts: Vec<DraftSignal>, findings: &Findings) -> Vec<Signa
     signals
 }
 
-fn conditions(drafts: &[DraftSignal], findings: &Findings) -> Vec<Condition> {
+fn conditions(drafts: &[DraftSignal], findings: &Findings) -> Vec<MultiplexCondition> {
     let names = drafts.iter().enumerate().map(|(index, it)| (it.signal.name.as_str(), index));
     let by_name: HashMap<&str, usize> = names.collect();
     let is_main = |it: &DraftSignal| it.indicator.is_selector && it.indicator.selected_by.is_none();
@@ -151,10 +151,11 @@ fn conditions(drafts: &[DraftSignal], findings: &Findings) -> Vec<Condition> {
         let (selector, ranges) = match (&draft.selection, draft.indicator.selected_by) {
             (Some((name, ranges)), _) => (by_name.get(name.as_str()).copied(), ranges.clone()),
             (None, Some(value)) => (main, [value..=value].into()),
-            (None, None) => return Condition::Always,
+            (None, None) => return MultiplexCondition::Always,
         };
-        selector
-            .map_or(Condition::Never, |selector| Condition::When(Selection { selector, ranges }))
+        selector.map_or(MultiplexCondition::Never, |selector| {
+            MultiplexCondition::When(Selection { selector, ranges })
+        })
     };
     drafts.iter().map(condition).collect()
 }

@@ -11,7 +11,7 @@ use super::token::Token;
 use crate::Message;
 
 /// A message while its file is read.
-pub(super) struct Draft {
+pub(super) struct MessageDraft {
     pub(super) message: Message,
     pub(super) origin: Origin,
     pub(super) signals: Vec<DraftSignal>,
@@ -25,7 +25,7 @@ pub(super) struct Draft {
 pub(super) struct Reader<'a> {
     pub(super) source: &'a Arc<Source>,
     pub(super) findings: &'a Findings,
-    pub(super) drafts: Vec<Draft>,
+    pub(super) drafts: Vec<MessageDraft>,
     /// How many messages make no sense.
     pub(super) left_out: usize,
     /// The messages by the number in the file; `None` for those that were left out.

@@ -3,7 +3,7 @@
 //! The bus has its own next instant. Two kinds of events bring it there: a frame or an error frame ends before
 //! processors choose, and the next frame is chosen when everybody who is ready at that instant is there.
 
-use candor_can::{NodeId, Notice, Request, Sink, Stage};
+use candor_can::{NodeId, Notice, Request, Sink, WireStage};
 use candor_causes::Cause;
 
 use super::bus::Bus;
@@ -21,7 +21,7 @@ impl Can {
     #[inline]
     pub(super) fn call<E: Includes<Event>>(&mut self, core: &mut Core<E>, controller: u32) {
         if let Some(bus) = self.request(core.now(), controller)
-            && let Some((at, Stage::Begins)) = self.buses[bus as usize].wire.next()
+            && let Some((at, WireStage::Begins)) = self.buses[bus as usize].wire.next()
         {
             self.plan_arbitration(core, bus, Time::from_nanos(at));
         }
@@ -55,8 +55,8 @@ impl Can {
             return;
         }
         match bus_ref.wire.next() {
-            Some((at, Stage::Begins)) if at <= now.as_nanos() => {
-                self.step(now, bus, (at, Stage::Begins), None, outcomes);
+            Some((at, WireStage::Begins)) if at <= now.as_nanos() => {
+                self.step(now, bus, (at, WireStage::Begins), None, outcomes);
             }
             _ => {}
         }
@@ -73,14 +73,14 @@ impl Can {
         outcomes: &mut Vec<Outcome>,
     ) {
         let now = core.now();
-        while let Some((at, Stage::GoesOn)) = self.buses[bus as usize].wire.next()
+        while let Some((at, WireStage::GoesOn)) = self.buses[bus as usize].wire.next()
             && at <= now.as_nanos()
         {
             let from = self.buses[bus as usize].senders.first().and_then(|&sender| {
                 let slot = self.controllers[sender as usize].on_wire()?;
                 Some((ControllerId(sender), self.frames[slot].id))
             });
-            self.step(now, bus, (at, Stage::GoesOn), from, outcomes);
+            self.step(now, bus, (at, WireStage::GoesOn), from, outcomes);
         }
         self.request_changed(now);
         self.plan(core, bus);
@@ -93,7 +93,7 @@ impl Can {
         &mut self,
         now: Time,
         bus: u32,
-        next: (u64, Stage),
+        next: (u64, WireStage),
         from: Option<(ControllerId, FrameId)>,
         outcomes: &mut Vec<Outcome>,
     ) {
@@ -108,8 +108,8 @@ impl Can {
     #[inline(always)]
     pub(super) fn plan<E: Includes<Event>>(&mut self, core: &mut Core<E>, bus: u32) {
         match self.buses[bus as usize].wire.next() {
-            Some((at, Stage::GoesOn)) => core.plan(Time::from_nanos(at), Event::End(bus)),
-            Some((at, Stage::Begins)) => self.plan_arbitration(core, bus, Time::from_nanos(at)),
+            Some((at, WireStage::GoesOn)) => core.plan(Time::from_nanos(at), Event::End(bus)),
+            Some((at, WireStage::Begins)) => self.plan_arbitration(core, bus, Time::from_nanos(at)),
             None => {}
         }
     }

@@ -27,7 +27,7 @@ use crate::event::{Random, Time};
 
 /// What a node has to do at an instant of its own time, in the order of one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Deed {
+pub(super) enum SyncAction {
     /// The integration cycle of this number begins.
     Integrate(u32),
     /// A frame of this integration cycle, with these masters, is permanent.
@@ -40,7 +40,7 @@ pub(super) enum Deed {
     Correct,
 }
 
-impl Deed {
+impl SyncAction {
     /// Whether it comes so long after something, and not at an instant of the schedule.
     const fn is_duration(self) -> bool {
         matches!(self, Self::Permanent(..) | Self::Close(_) | Self::Compressed(..))
@@ -50,7 +50,7 @@ impl Deed {
 /// What a node has to do.
 #[derive(Default)]
 pub(super) struct Agenda {
-    deeds: BinaryHeap<Reverse<(Nanos, Deed)>>,
+    deeds: BinaryHeap<Reverse<(Nanos, SyncAction)>>,
     /// When it is looked at next.
     pub(super) asked: Option<Time>,
     /// The integration cycle.
@@ -60,7 +60,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    fn add(&mut self, at: u64, deed: Deed) {
+    fn add(&mut self, at: u64, deed: SyncAction) {
         self.deeds.push(Reverse((Nanos::from_nanos(at), deed)));
     }
 
@@ -162,7 +162,7 @@ impl World {
                 self.core.plan(self.core.now() + cycle, Event::Wander(node as u32));
             }
             if self.sync.is_some() && self.network.has_schedule(node) {
-                self.agendas[node].add(0, Deed::Integrate(0));
+                self.agendas[node].add(0, SyncAction::Integrate(0));
                 self.plan_agenda(node);
             }
         }
@@ -252,41 +252,41 @@ impl World {
         self.plan_agenda(node);
     }
 
-    fn deed(&mut self, node: usize, at: u64, deed: Deed, observer: &mut dyn Observer) {
+    fn deed(&mut self, node: usize, at: u64, deed: SyncAction, observer: &mut dyn Observer) {
         let Some(sync) = &mut self.sync else { return };
         let Synchronisation { period, timing, compression_master, ref masters, .. } = sync.settings;
         let agenda = &mut self.agendas[node];
         let begin = |cycle: u32| u64::from(cycle) * period.as_nanos();
         let is_compression_master = node == compression_master;
         match deed {
-            Deed::Integrate(cycle) => {
+            SyncAction::Integrate(cycle) => {
                 (agenda.cycle, agenda.best) = (cycle, None);
                 let scheduled = match is_compression_master {
                     true => timing.scheduled_compression(begin(cycle)),
                     false => timing.scheduled_receive(begin(cycle)),
                 };
-                agenda.add(timing.correction_at(scheduled), Deed::Correct);
-                agenda.add(begin(cycle + 1), Deed::Integrate(cycle + 1));
+                agenda.add(timing.correction_at(scheduled), SyncAction::Correct);
+                agenda.add(begin(cycle + 1), SyncAction::Integrate(cycle + 1));
                 if let Some(master) = masters.iter().position(|&it| it == node) {
                     self.send(master, cycle, 1 << master, observer);
                 }
             }
-            Deed::Permanent(cycle, membership) if is_compression_master => {
+            SyncAction::Permanent(cycle, membership) if is_compression_master => {
                 let collection = sync.collections.entry(cycle).or_insert_with(|| {
-                    agenda.add(at + timing.observation_window(), Deed::Close(cycle));
+                    agenda.add(at + timing.observation_window(), SyncAction::Close(cycle));
                     Collection { permanent: Vec::new(), membership: 0, windows: 1, is_fresh: false }
                 });
                 collection.is_fresh = !collection.permanent.is_empty();
                 collection.permanent.push(at);
                 collection.membership |= membership;
             }
-            Deed::Permanent(cycle, membership) if cycle == agenda.cycle => {
+            SyncAction::Permanent(cycle, membership) if cycle == agenda.cycle => {
                 let scheduled = timing.scheduled_receive(begin(cycle));
                 agenda.judge(membership, timing.clock_correction(at, scheduled));
             }
             // Somebody is in another integration cycle.
-            Deed::Permanent(..) => {}
-            Deed::Close(cycle) => {
+            SyncAction::Permanent(..) => {}
+            SyncAction::Close(cycle) => {
                 let Some(collection) = sync.collections.get_mut(&cycle) else { return };
                 if collection.is_fresh && collection.windows < timing.observation_windows() {
                     collection.windows += 1;
@@ -300,17 +300,17 @@ impl World {
                     return;
                 };
                 let dispatch = compressed + timing.dispatch_delay();
-                agenda.add(dispatch, Deed::Compressed(cycle, membership));
+                agenda.add(dispatch, SyncAction::Compressed(cycle, membership));
                 if cycle == agenda.cycle {
                     let scheduled = timing.scheduled_compression(begin(cycle));
                     agenda.judge(membership, timing.clock_correction(compressed, scheduled));
                 }
             }
-            Deed::Compressed(cycle, membership) => {
+            SyncAction::Compressed(cycle, membership) => {
                 let flow = sync.settings.flows.len() - 1;
                 self.send(flow, cycle, membership, observer);
             }
-            Deed::Correct => {
+            SyncAction::Correct => {
                 if let Some((_, ahead_ns)) = agenda.best.take() {
                     self.correct(node, -ahead_ns);
                 }
@@ -386,7 +386,7 @@ impl World {
         // One that took longer than is possible says nothing.
         if let Some(delay) = permanence_delay(most, pcf.transparent_clock_ns()) {
             let at = self.clocks[node].local(now).as_nanos() + delay;
-            let deed = Deed::Permanent(pcf.integration_cycle, pcf.membership_new);
+            let deed = SyncAction::Permanent(pcf.integration_cycle, pcf.membership_new);
             self.agendas[node].add(at, deed);
             self.plan_agenda(node);
         }

@@ -17,7 +17,7 @@ use crate::join::{Join, Key, Outcome};
 /// Runs of generators whose frames are looked at, of each flow.
 const MOST_RUNS: usize = 64;
 /// How long a frame may be under way.
-const PATIENCE: Nanos = Nanos::from_secs(1);
+const TRANSIT_TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// Which port has seen a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,7 +297,7 @@ impl<'a> Analysis<'a> {
             behind,
             before,
             flows: BTreeMap::new(),
-            join: Join::new(PATIENCE),
+            join: Join::new(TRANSIT_TIMEOUT),
             looked: [Instant::default(); 2],
             is_closing: false,
             strangers: 0,

@@ -19,7 +19,7 @@ use candor_tte::frames::PCF_SIZE;
 use candor_wire::eth::tte::Measurement;
 
 use crate::feed::{Feed, Next};
-use crate::pace::{ATTENTION, AWAKE, Pace};
+use crate::pace::{AWAKE, Pace, STOP_CHECK_INTERVAL};
 use crate::synchronisation::{Change, Heard, Synchronisation};
 use crate::{Epoch, Stops, Warmer, unless_down};
 
@@ -234,7 +234,7 @@ impl Work<'_> {
                 return Ok(true);
             }
             let wake_at = Instant::from_nanos(hand_over.as_nanos() - lead.as_nanos());
-            let wake_at = wake_at.min(now + ATTENTION);
+            let wake_at = wake_at.min(now + STOP_CHECK_INTERVAL);
             if let Some((_, socket)) = self.generator.nodes.first() {
                 socket.wait(wake_at)?;
             }

@@ -10,7 +10,7 @@ use candor_wire::eth::ether_type;
 pub(crate) const AWAKE: Nanos = Nanos::from_micros(500);
 
 /// How long it sleeps at a time.
-pub(crate) const ATTENTION: Nanos = Nanos::from_millis(50);
+pub(crate) const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(50);
 
 /// By how much a frame changes when the next one is handed over, in ns: the first ones, and those behind them.
 const STEPS_NS: [i64; 2] = [500, 100];

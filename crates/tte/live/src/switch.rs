@@ -15,13 +15,13 @@ use candor_tte::station::{Action, Station};
 use candor_tte::{Network, Relaying, Role};
 use candor_wire::eth::tte::{Measurement, Pcf};
 
-use crate::pace::{ATTENTION, AWAKE, Advance, Pace};
+use crate::pace::{AWAKE, Advance, Pace, STOP_CHECK_INTERVAL};
 use crate::{Epoch, Stops, Warmer, unless_down};
 
 /// What happens within this is waited for, and no port is looked at meanwhile.
 const IMMINENT: Nanos = Nanos::from_micros(10);
 /// How long behind an instant at which a frame is to come it stays awake.
-const PATIENCE: Nanos = Nanos::from_micros(100);
+const AWAKE_AFTER: Nanos = Nanos::from_micros(100);
 
 /// A switch.
 pub struct Switch<'a> {
@@ -361,7 +361,7 @@ impl<'a> Work<'a> {
             let next = self.catch_up()?;
             if let Some(service) = self.service {
                 let now = self.pace.now();
-                if now.since(told_at) > ATTENTION {
+                if now.since(told_at) > STOP_CHECK_INTERVAL {
                     told_at = now;
                     self.count()?;
                     if let Ok(mut tally) = service.tally.try_lock() {
@@ -559,7 +559,7 @@ impl<'a> Work<'a> {
     ) -> Result<(), Error> {
         let Switch { epoch, ref ports, .. } = *self.switch;
         let now = epoch.since(self.pace.now());
-        let mut until = now + ATTENTION;
+        let mut until = now + STOP_CHECK_INTERVAL;
         if let Some(next) = next {
             until = until.min(epoch.since(next));
         }
@@ -567,7 +567,7 @@ impl<'a> Work<'a> {
             // Awake until a frame of the last instant can no longer come.
             let into = i128::from(now.as_nanos()) - i128::from(at.as_nanos());
             let behind = into.rem_euclid(i128::from(period.as_nanos())) as u64;
-            if behind < PATIENCE.as_nanos() {
+            if behind < AWAKE_AFTER.as_nanos() {
                 return Ok(());
             }
             until = until.min(now + Nanos::from_nanos(period.as_nanos() - behind));

@@ -51,7 +51,7 @@ send = "4ms"
 relay_delay = "2.5ms"
 "#;
 /// Nothing takes longer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// At least so many are sent, and frames forged of each kind.
 const FRAMES: usize = 40;
 const FORGED: u32 = 20;
@@ -150,9 +150,9 @@ fn generator<'a>(network: &'a Network, socket: &'a EthernetSocket) -> Generator<
 /// Waits for news that are wanted; what came before.
 fn until(news: &Receiver<News>, wanted: impl Fn(&News) -> bool) -> Vec<News> {
     let mut before = Vec::new();
-    let end = clock::now::<Realtime>() + Nanos::from_nanos(PATIENCE.as_nanos() as u64);
+    let end = clock::now::<Realtime>() + Nanos::from_nanos(TIMEOUT.as_nanos() as u64);
     while clock::now::<Realtime>() < end {
-        match news.recv_timeout(PATIENCE) {
+        match news.recv_timeout(TIMEOUT) {
             Ok(it) if wanted(&it) => return before,
             Ok(it) => before.push(it),
             Err(_) => break,
@@ -224,7 +224,7 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
             let mut precision = Nanos::ZERO;
             let mut refused = BTreeMap::<Refusal, u32>::new();
             // It sends until all that is awaited came.
-            while let Ok(it) = news.recv_timeout(PATIENCE) {
+            while let Ok(it) = news.recv_timeout(TIMEOUT) {
                 match it {
                     News::Sent { departure, is_synchronised, .. } => {
                         assert!(is_synchronised && departure.is_taken && departure.stamp.is_some());
@@ -257,7 +257,7 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
             let mut latencies = Vec::new();
             let mut gone = Vec::new();
             while latencies.len() < sent.len() {
-                let (is_behind, it) = heard.recv_timeout(PATIENCE).unwrap();
+                let (is_behind, it) = heard.recv_timeout(TIMEOUT).unwrap();
                 if let Heard::Looked(at) = it {
                     join.expire(at, &mut |it| gone.push(it));
                     assert!(gone.is_empty(), "{gone:?}: {:?}", tally.lock());
@@ -297,7 +297,7 @@ fn all_frames_arrive_in_the_cycles_of_the_switch() {
 
 /// Waits until a switch has counted what is wanted.
 fn until_counted(tally: &Mutex<Tally>, wanted: impl Fn(&Tally) -> bool) {
-    let end = clock::now::<Realtime>() + Nanos::from_nanos(PATIENCE.as_nanos() as u64);
+    let end = clock::now::<Realtime>() + Nanos::from_nanos(TIMEOUT.as_nanos() as u64);
     while !wanted(&tally.lock().unwrap()) {
         assert!(clock::now::<Realtime>() < end, "{:?}", tally.lock().unwrap());
         let _ = clock::sleep_until(clock::now::<Realtime>() + Nanos::from_millis(1));

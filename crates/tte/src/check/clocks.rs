@@ -103,7 +103,7 @@ impl Drifts {
 
 /// The way of a control frame to a receiver.
 #[derive(Clone, Copy, Default)]
-struct Way {
+struct ControlFrameWay {
     /// What links take that is counted, in nanoseconds.
     links: i128,
     /// What no transparent clock counts, at most, in nanoseconds.
@@ -116,13 +116,13 @@ fn ways<'a>(
     network: &'a Network,
     synchronisation: &'a Synchronisation,
     flow: &'a Flow,
-) -> impl Iterator<Item = (usize, Way)> + 'a {
-    let mut ways: Vec<Way> = Vec::new();
+) -> impl Iterator<Item = (usize, ControlFrameWay)> + 'a {
+    let mut ways: Vec<ControlFrameWay> = Vec::new();
     for hop in &flow.hops {
-        let before = hop.before.map_or(Way::default(), |before| ways[before]);
+        let before = hop.before.map_or(ControlFrameWay::default(), |before| ways[before]);
         let link = &network.links[hop.link];
         let on_link = ns(link.preamble() + link.transmission(flow.size) + link.delay);
-        let mut way = Way { hops: before.hops + 1, ..before };
+        let mut way = ControlFrameWay { hops: before.hops + 1, ..before };
         match network.nodes[hop.from].role {
             Role::Switch(switch) if !network.has_schedule(hop.from) => {
                 // Its port has one queue. Control frames come once in an integration cycle, the others whenever they do.
@@ -147,7 +147,7 @@ fn ways<'a>(
 }
 
 /// What the largest difference of clocks follows from: the derivation is that of the module.
-struct Apart {
+struct PrecisionBound {
     timing: Timing,
     drifts: Drifts,
     /// From the compression master to the nearest node.
@@ -158,19 +158,21 @@ struct Apart {
     uncounted: i128,
 }
 
-impl Apart {
+impl PrecisionBound {
     fn of(network: &Network, synchronisation: &Synchronisation) -> Self {
         let drifts = Drifts::of(network);
         let of_flow = |flow| ways(network, synchronisation, flow);
         let masters = synchronisation.masters.len();
         let (up, down) = synchronisation.flows.split_at(masters);
-        let down: Vec<(usize, Way)> = down.iter().flat_map(of_flow).collect();
-        let up: Vec<Way> = up.iter().flat_map(of_flow).map(|(_, way)| way).collect();
+        let down: Vec<(usize, ControlFrameWay)> = down.iter().flat_map(of_flow).collect();
+        let up: Vec<ControlFrameWay> = up.iter().flat_map(of_flow).map(|(_, way)| way).collect();
         let back = |master: usize| {
             let node = synchronisation.masters[master];
-            down.iter().find(|(to, _)| *to == node).map_or(Way::default(), |&(_, way)| way)
+            down.iter()
+                .find(|(to, _)| *to == node)
+                .map_or(ControlFrameWay::default(), |&(_, way)| way)
         };
-        let most = |of: fn(&Way) -> i128| {
+        let most = |of: fn(&ControlFrameWay) -> i128| {
             let there = down.iter().map(|(_, way)| of(way)).max().unwrap_or(0);
             let both = up.iter().enumerate().map(|(master, way)| of(way) + of(&back(master)));
             there + both.max().unwrap_or(0)
@@ -276,7 +278,7 @@ fn corrected(
     places: &Places,
     findings: &Findings,
 ) {
-    let apart = Apart::of(network, synchronisation);
+    let apart = PrecisionBound::of(network, synchronisation);
     let (precision, period) = (ns(network.precision), ns(synchronisation.period));
     if apart.holds(precision, period) {
         return;

@@ -11,8 +11,14 @@ use crate::{Flow, Hop, Network, RelayBuffer, Relaying, Role, Switch, Traffic};
 pub(super) fn check(network: &Network, places: &Places, findings: &Findings) {
     for (flow, place) in network.flows.iter().zip(&places.flows) {
         let Traffic::TimeTriggered { period, window, .. } = flow.traffic else { continue };
-        let way =
-            Way { network, flow, place, period, departures: departures(network, flow), findings };
+        let way = FlowWay {
+            network,
+            flow,
+            place,
+            period,
+            departures: departures(network, flow),
+            findings,
+        };
         for index in 0..flow.hops.len() {
             way.relay(index);
         }
@@ -29,7 +35,7 @@ pub(super) fn check(network: &Network, places: &Places, findings: &Findings) {
 }
 
 /// A time-triggered flow.
-struct Way<'a> {
+struct FlowWay<'a> {
     network: &'a Network,
     flow: &'a Flow,
     place: &'a Place,
@@ -47,7 +53,7 @@ struct Ready {
     parts: String,
 }
 
-impl Way<'_> {
+impl FlowWay<'_> {
     fn name(&self, node: usize) -> &str {
         &self.network.nodes[node].name
     }

@@ -13,7 +13,7 @@ use crate::failure::{Context, FAULT, Failure};
 use crate::gateway::{self, Tally};
 use crate::load::{self, FloodPing, Hackbench};
 use crate::testbed::{self, TestBed};
-use crate::tester::{Master, Outside, Seen, Tester};
+use crate::tester::{GuestTester, Master, Outside, Seen};
 use crate::{system, watchdog};
 
 pub(crate) fn measure(
@@ -81,7 +81,7 @@ pub(crate) fn measure(
 
 /// A tester that is ready.
 enum Prepared {
-    Inside(Box<Tester>),
+    Inside(Box<GuestTester>),
     Outside(Outside),
     Master(Box<Master>),
 }
@@ -89,7 +89,7 @@ enum Prepared {
 impl Prepared {
     fn new(order: &Measurement) -> Result<Self, Failure> {
         Ok(match order.tester {
-            order::Tester::Inside => Self::Inside(Box::new(Tester::new(order)?)),
+            order::Tester::Inside => Self::Inside(Box::new(GuestTester::new(order)?)),
             order::Tester::Outside => Self::Outside(Outside::new()?),
             order::Tester::Master => Self::Master(Box::new(Master::new(order)?)),
         })

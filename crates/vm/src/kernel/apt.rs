@@ -387,13 +387,13 @@ fn no_program(program: &str) -> Error {
 }
 
 /// What a program said.
-pub(super) struct Run {
+pub(super) struct ProgramOutput {
     pub(super) is_success: bool,
     pub(super) stderr: String,
 }
 
 /// Runs a program, tells how far it is, as apt says, and ends it when nobody wants it any more.
-pub(super) fn run(command: &mut Command, progress: &dyn Progress) -> Result<Run, Error> {
+pub(super) fn run(command: &mut Command, progress: &dyn Progress) -> Result<ProgramOutput, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command
         .stdin(Stdio::null())
@@ -427,7 +427,7 @@ pub(super) fn run(command: &mut Command, progress: &dyn Progress) -> Result<Run,
     if !progress.proceed() {
         return Err(Error::Interrupted);
     }
-    Ok(Run { is_success: status.success(), stderr })
+    Ok(ProgramOutput { is_success: status.success(), stderr })
 }
 
 /// What a program prints.

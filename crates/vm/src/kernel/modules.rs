@@ -211,7 +211,7 @@ impl Tree {
             )));
         }
         let bytes = read_module(path)?;
-        let info = Info::parse(path, &bytes)?;
+        let info = ModuleInfo::parse(path, &bytes)?;
         if info.release != release {
             return Err(Error::Other(format!(
                 "{} is a module of {}, but the image is {release}; use the image and the modules \
@@ -248,14 +248,14 @@ fn optional_text(path: &Path) -> Result<Option<String>, Error> {
 
 /// What a module says about itself.
 #[derive(Debug, PartialEq, Eq)]
-struct Info {
+struct ModuleInfo {
     /// The release of the kernel it belongs to.
     release: String,
     /// The modules it depends on.
     depends: Vec<String>,
 }
 
-impl Info {
+impl ModuleInfo {
     /// From `bytes`, which were read from `path`.
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
         let refuse = |reason: &str| {

@@ -23,7 +23,7 @@ const MARK: u64 = 0x6361_6e64_6f72_0009;
 
 /// A controller of the guest and where it is.
 #[derive(Clone, Copy, Debug)]
-struct Controller {
+struct GuestController {
     registers: Sja1000,
     bus: u8,
     /// The slot of its card, which gives the controllers their order.
@@ -64,7 +64,7 @@ pub struct TestBed {
     mark: [u64; 2],
     buses: [Bus; MOST_BUSES],
     bus_count: u8,
-    controllers: [Option<Controller>; MOST_CONTROLLERS],
+    controllers: [Option<GuestController>; MOST_CONTROLLERS],
     /// The fingerprint of its plan, if it has one.
     plan: Option<u64>,
     tester: Tester,
@@ -106,7 +106,7 @@ impl TestBed {
         let at = self.controllers.iter().flatten().take_while(|it| it.slot < slot).count();
         self.controllers.copy_within(at..count, at + 1);
         let registers = Sja1000::new(NodeId(0));
-        self.controllers[at] = Some(Controller { registers, bus, slot, level: false });
+        self.controllers[at] = Some(GuestController { registers, bus, slot, level: false });
         self.join_controllers();
         Some(at)
     }
@@ -273,7 +273,7 @@ impl TestBed {
 
     /// Hands a notice to the controller that is this node; whether there is one.
     fn deliver(&mut self, index: u8, node: NodeId, at: u64, notice: Notice) -> bool {
-        let is_it = |it: &&mut Controller| it.bus == index && it.registers.node() == node;
+        let is_it = |it: &&mut GuestController| it.bus == index && it.registers.node() == node;
         let Some(controller) = self.controllers.iter_mut().flatten().find(is_it) else {
             return false;
         };

@@ -29,13 +29,13 @@ pub const QUIET_NS: u64 = 200_000_000;
 /// its work.
 pub const STARVED_NS: u64 = 1_100_000_000;
 /// But no longer than this after it, in ns, or as long as for a missing frame.
-const PATIENCE_NS: u64 = 10_000_000_000;
+const MOST_WAIT_NS: u64 = 10_000_000_000;
 /// Where the tester samples a bit, in thousandths: as Linux chooses for up to 500 kbit/s.
 pub(crate) const SAMPLE_POINT_PERMILLE: u16 = 875;
 
 /// What a sender waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Wait {
+enum SenderWait {
     /// The start; a request, if it answers; or nothing, if it has sent everything.
     Nothing,
     /// The time of its next frame, in ns.
@@ -59,7 +59,7 @@ struct Sender {
     is_answering: bool,
     /// Which of its steps is next, from 0.
     next: u32,
-    wait: Wait,
+    wait: SenderWait,
 }
 
 /// How far the tester is.
@@ -124,7 +124,7 @@ impl Tester {
             let node = bus.nodes_mut().add()?;
             bus.join(node, false, SAMPLE_POINT_PERMILLE, now_ns);
             let is_answering = matches!(plan.pace, Pace::Answer(_));
-            Some(Sender { bus: plan.bus, node, is_answering, next: 0, wait: Wait::Nothing })
+            Some(Sender { bus: plan.bus, node, is_answering, next: 0, wait: SenderWait::Nothing })
         });
         free.is_some()
     }
@@ -160,8 +160,10 @@ impl Tester {
             return None;
         }
         let waits = self.senders.iter().flatten().filter_map(|sender| match sender.wait {
-            Wait::Due(at) | Wait::Arrival(_, at) | Wait::Restart(at, _) => Some(at),
-            Wait::Nothing | Wait::Sent(_) | Wait::Off => None,
+            SenderWait::Due(at) | SenderWait::Arrival(_, at) | SenderWait::Restart(at, _) => {
+                Some(at)
+            }
+            SenderWait::Nothing | SenderWait::Sent(_) | SenderWait::Off => None,
         });
         waits.chain(self.quiet_at_ns()).min()
     }
@@ -172,7 +174,7 @@ impl Tester {
         let missing_ns = STARVED_NS.saturating_add(self.timeout_ns);
         let quiet_ns = if self.sent_by_guest < self.sent { missing_ns } else { QUIET_NS };
         let quiet_at_ns = over_ns.max(self.passed_ns).saturating_add(quiet_ns);
-        Some(quiet_at_ns.min(over_ns.saturating_add(PATIENCE_NS.max(missing_ns))))
+        Some(quiet_at_ns.min(over_ns.saturating_add(MOST_WAIT_NS.max(missing_ns))))
     }
 
     /// When it is done although senders want to send, if nothing passes until then: errors destroy whatever they send, also
@@ -181,14 +183,14 @@ impl Tester {
         let mut latest_ns = None;
         for sender in self.senders.iter().flatten().filter(|it| !it.is_answering) {
             match sender.wait {
-                Wait::Sent(due_ns) | Wait::Restart(_, due_ns) => {
+                SenderWait::Sent(due_ns) | SenderWait::Restart(_, due_ns) => {
                     latest_ns = latest_ns.max(Some(due_ns));
                 }
-                Wait::Nothing | Wait::Off => {}
-                Wait::Due(_) | Wait::Arrival(..) => return None,
+                SenderWait::Nothing | SenderWait::Off => {}
+                SenderWait::Due(_) | SenderWait::Arrival(..) => return None,
             }
         }
-        let patience_ns = self.away_ns.saturating_mul(2).saturating_add(PATIENCE_NS);
+        let patience_ns = self.away_ns.saturating_mul(2).saturating_add(MOST_WAIT_NS);
         Some(latest_ns?.max(self.passed_ns).saturating_add(patience_ns))
     }
 
@@ -199,19 +201,19 @@ impl Tester {
         }
         for index in 0..MOST_SENDERS {
             match self.senders[index].map(|it| it.wait) {
-                Some(Wait::Arrival(_, until)) if until <= now_ns => {
+                Some(SenderWait::Arrival(_, until)) if until <= now_ns => {
                     self.advance_sender(index, plan, now_ns);
                 }
-                Some(Wait::Restart(at, due)) if at <= now_ns => {
+                Some(SenderWait::Restart(at, due)) if at <= now_ns => {
                     self.restart(index, due, now_ns, buses);
                 }
                 _ => {}
             }
             if let Some(sender) = &mut self.senders[index]
-                && let Wait::Due(at) = sender.wait
+                && let SenderWait::Due(at) = sender.wait
                 && at <= now_ns
             {
-                sender.wait = Wait::Sent(at);
+                sender.wait = SenderWait::Sent(at);
                 self.request(index, plan, buses);
             }
         }
@@ -237,16 +239,16 @@ impl Tester {
         match notice {
             Notice::Sent(passage) => match plan.sender(index).map(|it| it.pace) {
                 Some(Pace::AfterArrival { bus: awaited, timeout_ns }) if awaited != bus => {
-                    let Wait::Sent(due_ns) = sender.wait else { return };
+                    let SenderWait::Sent(due_ns) = sender.wait else { return };
                     let until = due_ns.saturating_add(timeout_ns).max(now_ns);
                     match number(&passage.frame) {
-                        Some(number) => sender.wait = Wait::Arrival(number, until),
-                        None => sender.wait = Wait::Due(until),
+                        Some(number) => sender.wait = SenderWait::Arrival(number, until),
+                        None => sender.wait = SenderWait::Due(until),
                     }
                 }
                 Some(Pace::Answer(_)) => {
                     self.answers.pop();
-                    sender.wait = Wait::Nothing;
+                    sender.wait = SenderWait::Nothing;
                     self.answer(index, plan, buses);
                 }
                 _ => self.advance_sender(index, plan, now_ns),
@@ -254,14 +256,14 @@ impl Tester {
             Notice::BusOff => {
                 let of_bus = plan.buses().nth(usize::from(bus));
                 sender.wait = match (sender.wait, of_bus.and_then(|it| it.restart_ns)) {
-                    (Wait::Sent(due), Some(after_ns)) => {
-                        Wait::Restart(now_ns.saturating_add(after_ns), due)
+                    (SenderWait::Sent(due), Some(after_ns)) => {
+                        SenderWait::Restart(now_ns.saturating_add(after_ns), due)
                     }
-                    _ => Wait::Off,
+                    _ => SenderWait::Off,
                 };
                 self.note_end(now_ns);
             }
-            Notice::TakesPart if matches!(sender.wait, Wait::Sent(_)) => {
+            Notice::TakesPart if matches!(sender.wait, SenderWait::Sent(_)) => {
                 self.request(index, plan, buses);
             }
             _ => {}
@@ -271,7 +273,7 @@ impl Tester {
     /// The node of a sender takes part again, once it has seen that the bus is idle, and sends its frame again then.
     fn restart(&mut self, index: usize, due_ns: u64, now_ns: u64, buses: &mut [Bus]) {
         let Some(sender) = &mut self.senders[index] else { return };
-        sender.wait = Wait::Sent(due_ns);
+        sender.wait = SenderWait::Sent(due_ns);
         if let Some(bus) = buses.get_mut(usize::from(sender.bus)) {
             bus.join(sender.node, false, SAMPLE_POINT_PERMILLE, now_ns);
         }
@@ -290,12 +292,12 @@ impl Tester {
         for index in 0..MOST_SENDERS {
             let Some(of_plan) = plan.sender(index) else { continue };
             match (of_plan.pace, self.senders[index].map(|it| it.wait)) {
-                (Pace::AfterArrival { bus: awaited, .. }, Some(Wait::Arrival(number, _)))
+                (Pace::AfterArrival { bus: awaited, .. }, Some(SenderWait::Arrival(number, _)))
                     if awaited == bus && arrived == Some(number) =>
                 {
                     self.advance_sender(index, plan, now_ns);
                 }
-                (Pace::Answer(_), Some(Wait::Off)) => {}
+                (Pace::Answer(_), Some(SenderWait::Off)) => {}
                 (Pace::Answer(answer), Some(_)) if of_plan.bus == bus => {
                     if let Some(frame) = answer.to(frame) {
                         self.answers.push(Waiting { frame, at_ns: now_ns });
@@ -310,10 +312,10 @@ impl Tester {
     /// The sender that answers wants to send its next answer, unless it is sending one.
     fn answer(&mut self, index: usize, plan: &Plan<'_>, buses: &mut [Bus]) {
         let Some(sender) = &mut self.senders[index] else { return };
-        if sender.wait == Wait::Nothing
+        if sender.wait == SenderWait::Nothing
             && let Some(next) = self.answers.next()
         {
-            sender.wait = Wait::Sent(next.at_ns);
+            sender.wait = SenderWait::Sent(next.at_ns);
             self.request(index, plan, buses);
         }
     }
@@ -329,7 +331,7 @@ impl Tester {
                 plan.step(of_plan.first.wrapping_add(sender.next)).map(|it| it.frame)
             }
         };
-        let (Some(frame), Wait::Sent(at_ns)) = (frame, sender.wait) else { return };
+        let (Some(frame), SenderWait::Sent(at_ns)) = (frame, sender.wait) else { return };
         if let Some(bus) = buses.get_mut(usize::from(sender.bus)) {
             // A plan has no error reports.
             if let Ok(request) = Request::new(frame, at_ns) {
@@ -377,13 +379,14 @@ impl Tester {
         let step = (sender.next < of_plan.count)
             .then(|| plan.step(of_plan.first.wrapping_add(sender.next)))
             .flatten();
-        sender.wait =
-            step.map_or(Wait::Nothing, |step| Wait::Due(begin_ns.saturating_add(step.at_ns)));
+        sender.wait = step.map_or(SenderWait::Nothing, |step| {
+            SenderWait::Due(begin_ns.saturating_add(step.at_ns))
+        });
     }
 
     fn note_end(&mut self, now_ns: u64) {
         let mut own = self.senders.iter().flatten().filter(|it| !it.is_answering);
-        let is_over = own.all(|it| matches!(it.wait, Wait::Nothing | Wait::Off));
+        let is_over = own.all(|it| matches!(it.wait, SenderWait::Nothing | SenderWait::Off));
         if self.has_senders() && is_over && self.over_ns.is_none() {
             self.over_ns = Some(now_ns);
         }

@@ -190,9 +190,9 @@ impl UnusualRates {
 }
 
 /// A rate with its unit, as people write it.
-struct Unit(Bitrate);
+struct RateInUnits(Bitrate);
 
-impl fmt::Display for Unit {
+impl fmt::Display for RateInUnits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.bits_per_second() {
             rate if rate % 1_000_000 == 0 => write!(f, "{} Mbit/s", rate / 1_000_000),
@@ -206,7 +206,7 @@ impl fmt::Display for UnusualRates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rate, is_data, reason } = *self;
         let kind = if is_data { "data bit rate" } else { "bit rate" };
-        write!(f, "a {kind} of {} is not usual for CAN: ", Unit(rate))?;
+        write!(f, "a {kind} of {} is not usual for CAN: ", RateInUnits(rate))?;
         match (reason, is_data) {
             (Unusual::BelowNominal, _) => f.write_str("it is lower than the nominal bit rate"),
             (_, false) => f.write_str("CAN buses use 5 kbit/s to 1 Mbit/s"),

@@ -3,7 +3,7 @@
 use std::thread::{self, JoinHandle};
 
 use candor_engine::Bus;
-use candor_port::{Estate, Wanted};
+use candor_port::{Handover, Wanted};
 
 use super::port::{Halves, Named, OpenPort, PortId, open_port};
 
@@ -24,7 +24,7 @@ impl Attempt {
         let work = move || {
             candor_drivers::look_up(absent.iter().map(|(_, _, named, _)| &named.address));
             let open = |(id, bus, named, wanted): (PortId, Bus, Named, Wanted)| {
-                let halves = open_port(&bus, &named.address, wanted, &Estate::default());
+                let halves = open_port(&bus, &named.address, wanted, &Handover::default());
                 Some((id, halves.ok()?))
             };
             absent.into_iter().filter_map(open).collect()

@@ -25,7 +25,7 @@ use candor_engine::{BusIndex, Engine, Succession, Table};
 use candor_linux::clock;
 use candor_linux::netlink::Netlink;
 use candor_linux::realtime::{self, Policy, Task};
-use candor_port::Estate;
+use candor_port::Handover;
 use candor_time::Monotonic;
 
 use self::attempt::Attempt;
@@ -74,11 +74,11 @@ struct Workers {
     last_id: u64,
     /// To open those that are not there yet.
     attempt: Option<Attempt>,
-    prepared: Option<Prepared>,
+    prepared: Option<PreparedRules>,
 }
 
 /// Other rules, for which everything is ready.
-struct Prepared {
+struct PreparedRules {
     table: Table,
     program: Arc<Program>,
     counters: Counters,
@@ -107,7 +107,7 @@ impl Plane for Workers {
         let program = share.program.map_or_else(|| Arc::new(Program::new(&table)), Arc::clone);
         let counters = Counters::new(&program);
         let opened = self.open_lines(&table, share.moved)?;
-        self.prepared = Some(Prepared { table, program, counters, opened });
+        self.prepared = Some(PreparedRules { table, program, counters, opened });
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl Plane for Workers {
     }
 
     fn abandon(&mut self) {
-        if let Some(Prepared { opened, .. }) = self.prepared.take() {
+        if let Some(PreparedRules { opened, .. }) = self.prepared.take() {
             abandon(opened);
         }
     }
@@ -164,7 +164,7 @@ impl Plane for Workers {
         for port in &mut self.ports {
             let Some(interface) = port.interface() else { continue };
             if interface == changed {
-                port.live_bus.kick();
+                port.shared.kick();
             }
             if is_new(interface) {
                 port.reopen();
@@ -176,7 +176,7 @@ impl Plane for Workers {
     fn close(&mut self, interface: &str) {
         let _urgent = Urgent::begin(self.config.priority);
         for port in self.ports.iter().filter(|port| port.interface() == Some(interface)) {
-            if let Some(output) = &port.live_bus.output {
+            if let Some(output) = &port.shared.output {
                 output.close();
             }
         }
@@ -187,10 +187,10 @@ impl Plane for Workers {
         if recordings.peek().is_none() {
             return Replays::None;
         }
-        if !recordings.all(|port| port.live_bus.has_ended.load(Ordering::Relaxed)) {
+        if !recordings.all(|port| port.shared.has_ended.load(Ordering::Relaxed)) {
             return Replays::Going;
         }
-        let mut outputs = self.ports.iter().filter_map(|port| port.live_bus.output.as_ref());
+        let mut outputs = self.ports.iter().filter_map(|port| port.shared.output.as_ref());
         if outputs.all(|output| output.is_empty()) { Replays::Done } else { Replays::Leaving }
     }
 
@@ -198,7 +198,7 @@ impl Plane for Workers {
         let buses = self.counted_buses();
         for port in &self.ports {
             let counted = buses.get(&port.id).copied().unwrap_or_default();
-            add(&port.bus.name, counted.received + port.live_bus.idle.load(Ordering::Relaxed));
+            add(&port.bus.name, counted.received + port.shared.idle.load(Ordering::Relaxed));
         }
     }
 
@@ -260,8 +260,8 @@ impl Workers {
     }
 
     /// Puts other rules into place, each bus between two of its frames.
-    fn change(&mut self, prepared: Prepared) {
-        let Prepared { table, program, counters, opened } = prepared;
+    fn change(&mut self, prepared: PreparedRules) {
+        let PreparedRules { table, program, counters, opened } = prepared;
         self.changes += 1;
         let mut old_ports: Vec<_> = std::mem::take(&mut self.ports).into_iter().map(Some).collect();
         let mut waiting = Vec::new();
@@ -304,7 +304,7 @@ impl Workers {
         let mut over = Vec::with_capacity(rules_by_bus.len());
         let urgent = Urgent::begin(self.config.priority);
         for (port, rules) in self.ports.iter().zip(rules_by_bus) {
-            over.push(port.live_bus.change(rules, |new, old| {
+            over.push(port.shared.change(rules, |new, old| {
                 if let Some(succession) = &succession {
                     new.engine.succeed(&mut old.engine, succession);
                 }
@@ -317,7 +317,7 @@ impl Workers {
         port::end(&mut old_ports);
         for old in &old_ports {
             if let Some(port) = self.ports.iter().find(|port| port.id == old.id) {
-                port.live_bus.inherit(&old.live_bus);
+                port.shared.inherit(&old.shared);
             }
         }
         for generation in &mut self.generations {
@@ -371,8 +371,8 @@ impl Workers {
             }
         }
         let leaving = || self.ports.iter().zip(&is_used).filter(|(_, is_used)| !**is_used);
-        let estate = leaving().filter_map(|(port, _)| port.endpoint.clone()).collect();
-        let estate = Estate::new(estate);
+        let handover = leaving().filter_map(|(port, _)| port.endpoint.clone()).collect();
+        let handover = Handover::new(handover);
         let of = |port: &OpenPort| (port.id, port.bus.name.clone(), port.named.address.clone());
         let mut ids: Vec<_> = leaving().map(|(port, _)| of(port)).collect();
         // Who changes the rules wants to know that a port is not there: its name may be wrong.
@@ -396,7 +396,7 @@ impl Workers {
                     PortId(self.last_id)
                 }
             };
-            match New::open(&self.config, id, bus, named, wanted, &estate, waits) {
+            match New::open(&self.config, id, bus, named, wanted, &handover, waits) {
                 Ok(new) => opened.push(Source::New(Box::new(new))),
                 Err(error) => {
                     abandon(opened);
@@ -408,7 +408,7 @@ impl Workers {
     }
 
     fn routes(&mut self, table: &Table) -> Routes {
-        let buses: Vec<_> = self.ports.iter().map(|port| Arc::clone(&port.live_bus)).collect();
+        let buses: Vec<_> = self.ports.iter().map(|port| Arc::clone(&port.shared)).collect();
         let name = |bus: usize| table.buses.get(bus).map_or("", |bus| bus.name.as_str());
         let mut latencies = Vec::with_capacity(buses.len() * buses.len());
         for from in 0..buses.len() {
@@ -518,11 +518,11 @@ mod tests {
 
     use candor_engine::{Bus, Rule};
 
-    use super::worker::LiveBus;
+    use super::worker::SharedPort;
     use super::*;
 
     /// Puts rules between these buses into place; returns what is to be freed with the buses.
-    fn load(workers: &mut Workers, names: [&str; 2]) -> Vec<Weak<LiveBus>> {
+    fn load(workers: &mut Workers, names: [&str; 2]) -> Vec<Weak<SharedPort>> {
         let bus = |name: &str| {
             let port = format!("sim:{name}-{}", std::process::id());
             Bus { name: name.into(), port, is_virtual: false }
@@ -535,7 +535,7 @@ mod tests {
         let share = Share { table: &table, rules: &[0, 1], program: None, moved: &moved };
         workers.prepare(&share).unwrap_or_else(|error| panic!("{error}"));
         workers.commit();
-        workers.ports.iter().map(|port| Arc::downgrade(&port.live_bus)).collect()
+        workers.ports.iter().map(|port| Arc::downgrade(&port.shared)).collect()
     }
 
     /// A program that changes the rules a thousand times in a second makes the gateway no larger.
@@ -553,7 +553,7 @@ mod tests {
         let mut workers = Workers::new(Config::default());
         let first = load(&mut workers, ["one", "two"]);
         let second = load(&mut workers, ["one", "three"]);
-        let alive = |buses: &[Weak<LiveBus>]| {
+        let alive = |buses: &[Weak<SharedPort>]| {
             buses.iter().map(|bus| bus.strong_count() > 0).collect::<Vec<_>>()
         };
         assert_eq!(alive(&first), [true, false], "`two` was replaced");

@@ -13,14 +13,14 @@ use candor_engine::{Bus, BusIndex, Table};
 use candor_linux::realtime::{self, Policy, Task};
 use candor_linux::wake::Wake;
 use candor_linux::{clock, quick};
-use candor_port::{Address, Endpoint, Estate, Medium, Message, Receiver, Transmitter, Wanted};
+use candor_port::{Address, Endpoint, Handover, Medium, Message, Receiver, Transmitter, Wanted};
 #[cfg(feature = "daemon")]
 use candor_rules::file::BadPort;
 use candor_time::{Monotonic, Nanos};
 
 use super::load::Load;
 use super::output::Output;
-use super::worker::{LiveBus, Loops, Stamps, Worker};
+use super::worker::{Loops, SharedPort, StampSource, Worker};
 use crate::lock::lock;
 use crate::snapshot::PortSnapshot;
 use crate::{Config, Error};
@@ -121,7 +121,7 @@ pub(super) struct OpenPort {
     pub(super) endpoint: Option<Endpoint>,
     /// It is not there yet.
     pub(super) is_absent: bool,
-    pub(super) live_bus: Arc<LiveBus>,
+    pub(super) shared: Arc<SharedPort>,
     threads: Vec<JoinHandle<()>>,
     pub(super) load: Load,
     reported: Reported,
@@ -143,7 +143,7 @@ pub(super) struct PortId(pub(super) u64);
 impl OpenPort {
     /// What has gone wrong since this was asked last, and what is right again.
     pub(super) fn news(&mut self, stops_loops: bool, news: &mut Vec<String>) {
-        let looping = self.live_bus.looping.load(Ordering::Relaxed);
+        let looping = self.shared.looping.load(Ordering::Relaxed);
         let more = looping - std::mem::replace(&mut self.reported.looping, looping);
         let was_looping = std::mem::replace(&mut self.reported.is_looping, more > 0);
         let name = &self.bus.name;
@@ -163,7 +163,7 @@ impl OpenPort {
         if self.interface().is_some() && !self.is_absent {
             return;
         }
-        let displaced = self.live_bus.reception.totals().displaced;
+        let displaced = self.shared.reception.totals().displaced;
         if displaced > std::mem::replace(&mut self.reported.displaced, displaced) {
             news.push(format!(
                 "bus `{}`: a connected client that was silent for 10 s made way for another one that \
@@ -194,7 +194,7 @@ impl OpenPort {
 
     /// Opens it again, after its interface was made anew.
     pub(super) fn reopen(&mut self) {
-        let halves = open_port(&self.bus, &self.named.address, self.wanted, &Estate::default());
+        let halves = open_port(&self.bus, &self.named.address, self.wanted, &Handover::default());
         if let Ok(halves) = halves {
             self.put(halves);
         }
@@ -206,9 +206,9 @@ impl OpenPort {
         self.is_absent = false;
         if let Some(receiver) = halves.receiver {
             // A port leaves its endpoint as a whole.
-            self.live_bus.reopen((receiver, None));
+            self.shared.reopen((receiver, None));
         }
-        if let (Some(transmitter), Some(output)) = (halves.transmitter, &self.live_bus.output) {
+        if let (Some(transmitter), Some(output)) = (halves.transmitter, &self.shared.output) {
             output.reopen(transmitter);
         }
     }
@@ -219,8 +219,8 @@ impl OpenPort {
         refuses_unmatched: bool,
         buses: &BTreeMap<PortId, BusCounters>,
     ) -> PortSnapshot {
-        let received = self.live_bus.reception.totals();
-        let output = self.live_bus.output.as_ref();
+        let received = self.shared.reception.totals();
+        let output = self.shared.output.as_ref();
         let sent = output.map(|output| output.counts()).unwrap_or_default();
         let (is_frame, is_datagram) =
             (self.message == Message::Frame, self.message == Message::Datagram);
@@ -239,7 +239,7 @@ impl OpenPort {
             missing_datagrams: received.missing,
             out_of_order_datagrams: received.out_of_order,
             foreign: received.foreign,
-            looping: self.live_bus.looping.load(Ordering::Relaxed),
+            looping: self.shared.looping.load(Ordering::Relaxed),
             transmitted: sent.transmitted,
             transmitted_datagrams: only(is_datagram, sent.datagrams),
             full: sent.full,
@@ -247,21 +247,21 @@ impl OpenPort {
             queued: sent.queued,
             most_queued: sent.most_queued,
             queue_depth: sent.depth,
-            reopened: self.live_bus.reception.reopened(),
+            reopened: self.shared.reception.reopened(),
             least_load_percent: self.load.percent,
             ..PortSnapshot::default()
         };
         port.count(buses.get(&self.id).copied().unwrap_or_default());
-        let idle = self.live_bus.idle.load(Ordering::Relaxed);
+        let idle = self.shared.idle.load(Ordering::Relaxed);
         port.count(BusCounters { received: idle, unmatched: idle });
         port
     }
 
     /// Why it does not work, if so.
     pub(super) fn trouble(&self) -> Option<String> {
-        let live_bus = &self.live_bus;
-        let output = live_bus.output.as_ref();
-        let of_receiver = live_bus.reception.trouble();
+        let shared = &self.shared;
+        let output = shared.output.as_ref();
+        let of_receiver = shared.reception.trouble();
         of_receiver.or_else(|| output.and_then(|output| output.counts().trouble)).or_else(|| {
             let is_closed = output.is_some_and(|output| !output.is_open());
             is_closed.then(|| "the interface does not exist".into())
@@ -297,10 +297,10 @@ impl New {
         bus: &Bus,
         named: Named,
         wanted: Wanted,
-        estate: &Estate,
+        handover: &Handover,
         waits: bool,
     ) -> Result<Self, Error> {
-        let (halves, is_absent) = match open_port(bus, &named.address, wanted, estate) {
+        let (halves, is_absent) = match open_port(bus, &named.address, wanted, handover) {
             Err(Error::Port(_, error))
                 if waits && candor_drivers::may_come(&named.address, &error) =>
             {
@@ -319,7 +319,7 @@ impl New {
             message: halves.message,
             endpoint: halves.endpoint,
             is_absent,
-            live_bus: Arc::new(LiveBus::new(output)),
+            shared: Arc::new(SharedPort::new(output)),
             threads: Vec::new(),
             load: Load::default(),
             reported: Reported::default(),
@@ -341,7 +341,7 @@ impl New {
         receiver: Option<Box<dyn Receiver>>,
     ) -> Result<(), Error> {
         let wake = Wake::new()?;
-        if let Some(output) = &self.port.live_bus.output {
+        if let Some(output) = &self.port.shared.output {
             let output = Arc::clone(output);
             self.start_thread(config, "out", move || output.drain())?;
         }
@@ -349,9 +349,9 @@ impl New {
         // Stamps of other ports are those of a recording or a sender, by another clock.
         let medium = candor_drivers::medium(&self.port.named.address);
         let stamps = match medium {
-            _ if !config.measures => Stamps::Unwanted,
-            Some(Medium::Interface | Medium::Device) => Stamps::OfKernel,
-            _ => Stamps::Own,
+            _ if !config.measures => StampSource::Unwanted,
+            Some(Medium::Interface | Medium::Device) => StampSource::OfKernel,
+            _ => StampSource::Own,
         };
         let loops = match medium {
             // A bus bounds what goes round on it, and a recording does not.
@@ -359,12 +359,12 @@ impl New {
             _ if config.stops_loops => Loops::Stopped,
             _ => Loops::Reported,
         };
-        let live_bus = Arc::clone(&self.port.live_bus);
-        let reception = Arc::clone(&live_bus.reception);
+        let shared = Arc::clone(&self.port.shared);
+        let reception = Arc::clone(&shared.reception);
         let receiver = LastingReceiver::known_as(reception, (receiver, None), None);
-        let worker = Worker { live_bus, receiver, stamps, loops };
+        let worker = Worker { shared, receiver, stamps, loops };
         self.start_thread(config, "in", move || {
-            *lock(&worker.live_bus.sleeper) = Some(wake.thread());
+            *lock(&worker.shared.sleeper) = Some(wake.thread());
             worker.work();
         })
     }
@@ -417,13 +417,13 @@ pub(super) fn open_port(
     bus: &Bus,
     address: &Address,
     wanted: Wanted,
-    estate: &Estate,
+    handover: &Handover,
 ) -> Result<Halves, Error> {
     if !wanted.receiver && !wanted.transmitter {
         return Ok(Halves::default());
     }
     let fail = |error| Error::Port(bus.name.clone(), error);
-    let port = candor_drivers::open_after(address, wanted, estate).map_err(fail)?;
+    let port = candor_drivers::open_after(address, wanted, handover).map_err(fail)?;
     let lacks = |half: &str| {
         let reason = format!("this port has no {half}");
         let error = candor_port::Error::new(address.to_string(), reason);
@@ -456,22 +456,22 @@ fn set_up_thread(config: &Config) {
 /// leaves, then those that transmit. Then the buses have no rules any more.
 pub(super) fn end(ports: &mut [OpenPort]) {
     for port in &mut *ports {
-        port.live_bus.is_ending.store(true, Ordering::Relaxed);
+        port.shared.is_ending.store(true, Ordering::Relaxed);
     }
     wait_until(|| {
         let mut are_over = true;
         for port in &*ports {
-            let is_over = port.live_bus.has_left.load(Ordering::Relaxed)
+            let is_over = port.shared.has_left.load(Ordering::Relaxed)
                 || port.threads.iter().all(JoinHandle::is_finished);
             if !is_over {
-                port.live_bus.kick();
+                port.shared.kick();
             }
             are_over &= is_over;
         }
         are_over
     });
     for port in &*ports {
-        if let Some(output) = &port.live_bus.output {
+        if let Some(output) = &port.shared.output {
             output.end();
         }
     }
@@ -485,7 +485,7 @@ pub(super) fn end(ports: &mut [OpenPort]) {
     }
     for port in &*ports {
         // Rules know all buses, this one too: as long as it had them, nothing of both would be freed.
-        drop(port.live_bus.change(None, |_, _| {}));
+        drop(port.shared.change(None, |_, _| {}));
     }
 }
 

@@ -26,7 +26,7 @@ use crate::lock::lock;
 const RETRY: Nanos = Nanos::from_millis(100);
 
 /// A bus while the gateway runs, whatever rules there are.
-pub(crate) struct LiveBus {
+pub(crate) struct SharedPort {
     /// The rules for its frames.
     rules: Mutex<Option<BusRules>>,
     pub(crate) output: Option<Arc<Output>>,
@@ -61,7 +61,7 @@ pub(crate) struct BusRules {
 /// Where copies go, by the buses of one set of rules.
 pub(crate) struct Routes {
     pub(crate) generation: u64,
-    pub(crate) buses: Vec<Arc<LiveBus>>,
+    pub(crate) buses: Vec<Arc<SharedPort>>,
     /// By source and destination, row by row.
     pub(crate) latencies: Vec<Option<Arc<Latency>>>,
 }
@@ -73,7 +73,7 @@ impl Routes {
     }
 }
 
-impl LiveBus {
+impl SharedPort {
     pub(crate) fn new(output: Option<Arc<Output>>) -> Self {
         Self {
             rules: Mutex::new(None),
@@ -143,10 +143,10 @@ impl Egress for Copies<'_> {
         if self.is_to_stop {
             return Outcome::Refused(Cause::HopLimit);
         }
-        let Some(live_bus) = self.routes.buses.get(usize::from(copy.to.0)) else {
+        let Some(shared) = self.routes.buses.get(usize::from(copy.to.0)) else {
             return Outcome::Refused(Cause::Down);
         };
-        let Some(output) = &live_bus.output else { return Outcome::Refused(Cause::Down) };
+        let Some(output) = &shared.output else { return Outcome::Refused(Cause::Down) };
         *self.touched |= 1 << (copy.to.0 % 64);
         output.send(OutgoingCopy {
             frame: copy.frame,
@@ -162,9 +162,9 @@ impl Egress for Copies<'_> {
 
 /// What a worker does things with.
 pub(crate) struct Worker {
-    pub(crate) live_bus: Arc<LiveBus>,
+    pub(crate) shared: Arc<SharedPort>,
     pub(crate) receiver: LastingReceiver,
-    pub(crate) stamps: Stamps,
+    pub(crate) stamps: StampSource,
     pub(crate) loops: Loops,
 }
 
@@ -181,7 +181,7 @@ pub(crate) enum Loops {
 
 /// From when on the latency of a frame is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stamps {
+pub(crate) enum StampSource {
     /// It is not.
     Unwanted,
     /// From when the kernel had it.
@@ -191,23 +191,23 @@ pub(crate) enum Stamps {
 }
 
 /// What a worker makes of each frame.
-struct Forwarder {
-    live_bus: Arc<LiveBus>,
+struct FrameForwarder {
+    shared: Arc<SharedPort>,
     /// With where copies went when they were made.
     hops: Hops<Arc<Routes>>,
-    stamps: Stamps,
+    stamps: StampSource,
     loops: Loops,
     circle: Option<Circle>,
     touched: u64,
     routes: Option<Arc<Routes>>,
 }
 
-impl Forwarder {
+impl FrameForwarder {
     #[inline]
     fn decide(&mut self, received: &Received) {
-        let mut guard = lock(&self.live_bus.rules);
+        let mut guard = lock(&self.shared.rules);
         let Some(rules) = &mut *guard else {
-            self.live_bus.idle.fetch_add(1, Ordering::Relaxed);
+            self.shared.idle.fetch_add(1, Ordering::Relaxed);
             return;
         };
         if received.frame.kind() == Kind::Error && !rules.takes_errors {
@@ -219,13 +219,13 @@ impl Forwarder {
             false => Nanos::ZERO,
         };
         let arrival = match (self.stamps, received.stamp.system) {
-            (Stamps::Unwanted, _) => None,
-            (Stamps::OfKernel, stamp) => stamp.map(Arrival::OfKernel),
-            (Stamps::Own, _) => Some(Arrival::Own(clock::now())),
+            (StampSource::Unwanted, _) => None,
+            (StampSource::OfKernel, stamp) => stamp.map(Arrival::OfKernel),
+            (StampSource::Own, _) => Some(Arrival::Own(clock::now())),
         };
         let is_round = self.circle.as_mut().is_some_and(|circle| circle.note(&received.frame));
         if is_round {
-            self.live_bus.looping.fetch_add(1, Ordering::Relaxed);
+            self.shared.looping.fetch_add(1, Ordering::Relaxed);
         }
         let BusRules { engine, counters, bus, routes, .. } = rules;
         let mut copies = Copies {
@@ -250,8 +250,8 @@ impl Forwarder {
     #[inline(never)]
     fn follow(&mut self, arrival: Option<Arrival>) {
         self.hops.follow(|Hop { bus: earlier, frame, passage, tag }, hops| {
-            let Some(live_bus) = tag.buses.get(usize::from(earlier.0)) else { return };
-            let mut guard = lock(&live_bus.rules);
+            let Some(shared) = tag.buses.get(usize::from(earlier.0)) else { return };
+            let mut guard = lock(&shared.rules);
             let Some(rules) = &mut *guard else { return };
             let now = clock::now::<Monotonic>().since(Instant::ZERO);
             let BusRules { engine, counters, bus, routes, .. } = rules;
@@ -277,9 +277,9 @@ impl Forwarder {
     fn flush(&mut self) {
         let touched = std::mem::take(&mut self.touched);
         let Some(routes) = self.routes.take() else { return };
-        for (index, live_bus) in routes.buses.iter().enumerate() {
+        for (index, shared) in routes.buses.iter().enumerate() {
             if touched & 1 << (index % 64) != 0
-                && let Some(output) = &live_bus.output
+                && let Some(output) = &shared.output
             {
                 output.flush_if_due();
             }
@@ -288,12 +288,12 @@ impl Forwarder {
 }
 
 impl Worker {
-    /// Works until the live_bus ends.
+    /// Receives until the gateway ends the port.
     pub(crate) fn work(self) {
-        let Self { live_bus, mut receiver, stamps, loops } = self;
-        live_bus.has_left.store(false, Ordering::Relaxed);
-        let mut forwarder = Forwarder {
-            live_bus: Arc::clone(&live_bus),
+        let Self { shared, mut receiver, stamps, loops } = self;
+        shared.has_left.store(false, Ordering::Relaxed);
+        let mut forwarder = FrameForwarder {
+            shared: Arc::clone(&shared),
             hops: Hops::default(),
             stamps,
             loops,
@@ -301,7 +301,7 @@ impl Worker {
             touched: 0,
             routes: None,
         };
-        while !live_bus.is_ending.load(Ordering::Relaxed) || receiver.present().has_more() {
+        while !shared.is_ending.load(Ordering::Relaxed) || receiver.present().has_more() {
             let asked = forwarder.is_window_over().then(clock::now);
             let until = if asked.is_some() { Until::Now } else { Until::Woken };
             match receiver.receive(until, &mut |received| forwarder.decide(received)) {
@@ -316,29 +316,29 @@ impl Worker {
                 }
                 Ok(Progress::Ended) => {
                     // If it ended by an error, that is the trouble.
-                    if live_bus.reception.trouble().is_none() {
-                        live_bus.reception.set_trouble(Some("no more frames come".into()));
+                    if shared.reception.trouble().is_none() {
+                        shared.reception.set_trouble(Some("no more frames come".into()));
                     }
-                    live_bus.has_ended.store(true, Ordering::Relaxed);
-                    Self::pause(&live_bus, Nanos::from_secs(3_600));
+                    shared.has_ended.store(true, Ordering::Relaxed);
+                    Self::pause(&shared, Nanos::from_secs(3_600));
                 }
                 // It may work again by itself: the next attempt tells.
-                Err(_) => Self::pause(&live_bus, RETRY),
+                Err(_) => Self::pause(&shared, RETRY),
             }
-            if let Some(successor) = lock(&live_bus.successor).take() {
+            if let Some(successor) = lock(&shared.successor).take() {
                 receiver.replace(successor);
-                live_bus.has_ended.store(false, Ordering::Relaxed);
-                live_bus.reception.set_trouble(None);
+                shared.has_ended.store(false, Ordering::Relaxed);
+                shared.reception.set_trouble(None);
             }
         }
-        live_bus.has_left.store(true, Ordering::Relaxed);
+        shared.has_left.store(true, Ordering::Relaxed);
     }
 
     /// Waits, but not when there is something to do.
-    fn pause(live_bus: &LiveBus, most: Nanos) {
+    fn pause(shared: &SharedPort, most: Nanos) {
         let until = clock::now::<Monotonic>() + most;
         let is_wanted =
-            || live_bus.is_ending.load(Ordering::Relaxed) || lock(&live_bus.successor).is_some();
+            || shared.is_ending.load(Ordering::Relaxed) || lock(&shared.successor).is_some();
         // A signal ends the sleep early.
         while !is_wanted() && matches!(clock::sleep_until_or_signal(until), Ok(false)) {}
     }

@@ -18,7 +18,7 @@ const OUTPUT: &str = "/run/gateway.output";
 /// How much of that is shown if it dies.
 const TOLD_LEN: usize = 2_000;
 /// The longest time until it listens,
-const MOST_PATIENCE: Nanos = Nanos::from_secs(5);
+const START_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// looked after so often,
 const PERIOD: Nanos = Nanos::from_millis(5);
 /// and until it is taken for ready after that.
@@ -76,7 +76,7 @@ impl Running {
 
     /// Waits until there is another receiver of frames, and a while longer.
     fn wait_until_it_listens(&mut self, before: &str) -> Result<(), Failure> {
-        let end = clock::now::<Monotonic>() + MOST_PATIENCE;
+        let end = clock::now::<Monotonic>() + START_TIMEOUT;
         while clock::now::<Monotonic>() < end {
             pause(PERIOD)?;
             self.check_alive()?;
@@ -130,7 +130,7 @@ impl Running {
             tally.notes.push(format!(
                 "`{}` did not open a CAN socket within {} s",
                 self.argv.join(" "),
-                MOST_PATIENCE.as_nanos() / 1_000_000_000
+                START_TIMEOUT.as_nanos() / 1_000_000_000
             ));
         }
         Ok(tally)

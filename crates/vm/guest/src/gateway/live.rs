@@ -16,17 +16,17 @@ use crate::failure::{Context, FAULT, Failure};
 
 const PLACE: &str = "gateway";
 /// How long its threads may take to wait for frames.
-const PATIENCE: Nanos = Nanos::from_secs(5);
+const START_TIMEOUT: Nanos = Nanos::from_secs(5);
 
 /// The gateway at work.
 pub(crate) struct Running {
     gateway: Gateway,
-    before: Usage,
+    before: ThreadUsage,
 }
 
 /// What its threads have used.
 #[derive(Clone, Copy, Default)]
-struct Usage {
+struct ThreadUsage {
     cpu: Nanos,
     switches: Switches,
 }
@@ -65,7 +65,7 @@ impl Running {
         Ok(self.counted(usage()?))
     }
 
-    fn counted(&self, after: Usage) -> Tally {
+    fn counted(&self, after: ThreadUsage) -> Tally {
         let snapshot = self.gateway.snapshot();
         let mut tally = Tally {
             cpu: Nanos::from_nanos(after.cpu.as_nanos().saturating_sub(self.before.cpu.as_nanos())),
@@ -107,8 +107,8 @@ fn read(thread: u32, name: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-fn usage() -> Result<Usage, Failure> {
-    let mut usage = Usage::default();
+fn usage() -> Result<ThreadUsage, Failure> {
+    let mut usage = ThreadUsage::default();
     for thread in threads()? {
         usage.cpu += cpu(&read(thread, "schedstat"));
         let more = switches(&read(thread, "status"));
@@ -120,7 +120,7 @@ fn usage() -> Result<Usage, Failure> {
 
 /// Waits until all its threads sleep: they wait for frames.
 fn wait_until_idle() -> Result<(), Failure> {
-    let end = clock::now::<Monotonic>() + PATIENCE;
+    let end = clock::now::<Monotonic>() + START_TIMEOUT;
     loop {
         clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(1)).at(PLACE, FAULT)?;
         let threads = threads()?;

@@ -16,7 +16,7 @@ pub(crate) use ping::FloodPing;
 pub(crate) use station::set_up_link;
 
 /// A cable is there after a second or two.
-const MOST_PATIENCE: Nanos = Nanos::from_secs(20);
+const LINK_TIMEOUT: Nanos = Nanos::from_secs(20);
 const PREFIX: u8 = 24;
 
 /// Gives a network card its address, and switches it on.

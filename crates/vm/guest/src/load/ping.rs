@@ -21,7 +21,7 @@ use candor_linux::netlink::Netlink;
 use candor_linux::poll::{self, Interest};
 use candor_time::{Monotonic, Nanos};
 
-use super::{MOST_PATIENCE, configure};
+use super::{LINK_TIMEOUT, configure};
 use crate::failure::{Context, FAULT, Failure};
 use crate::modules::Modules;
 
@@ -65,7 +65,7 @@ impl FloodPing {
             .spawn(move || flood(data_len, &is_over_too, &replies_too))
             .at(PLACE, FAULT)?;
         let ping = Self { thread, is_over, replies, _far: far };
-        let end = clock::now::<Monotonic>() + MOST_PATIENCE;
+        let end = clock::now::<Monotonic>() + LINK_TIMEOUT;
         while ping.replies.load(Ordering::Relaxed) == 0 && !ping.thread.is_finished() {
             if clock::now::<Monotonic>() > end {
                 return Err(Failure::new(PLACE, "no reply arrives", REMEDY));

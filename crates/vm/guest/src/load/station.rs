@@ -7,7 +7,7 @@ use candor_linux::netlink::Netlink;
 use candor_protocol::meeting;
 use candor_time::{Monotonic, Nanos};
 
-use super::{MOST_PATIENCE, configure};
+use super::{LINK_TIMEOUT, configure};
 use crate::failure::{Context, FAULT, Failure};
 use crate::modules::Modules;
 
@@ -24,6 +24,6 @@ pub(crate) fn set_up_link(netlink: &mut Netlink) -> Result<(), Failure> {
     let (card, neighbour) = meeting::STATION;
     configure(netlink, (name, address.into()))?;
     netlink.add_neighbour(name, Ipv4Addr::from(neighbour), card).at(PLACE, REMEDY)?;
-    netlink.wait_until_running(name, MOST_PATIENCE).at(PLACE, REMEDY)?;
+    netlink.wait_until_running(name, LINK_TIMEOUT).at(PLACE, REMEDY)?;
     clock::sleep_until(clock::now::<Monotonic>() + SETTLING).at(PLACE, FAULT)
 }

@@ -22,11 +22,11 @@ const NUMBER: std::ops::Range<usize> = HEADER_LEN..HEADER_LEN + 2;
 
 pub(crate) struct Capture {
     ring: Ring,
-    captured: Captured,
+    captured: CapturedFrames,
 }
 
 /// What was captured.
-struct Captured {
+struct CapturedFrames {
     start: Instant<Realtime>,
     stamps: Vec<Stamp>,
     /// The frames one after the other, and where each ends, if they are wanted.
@@ -46,7 +46,10 @@ impl Capture {
         let ring = Ring::open(interface, room as usize).at("tester", "send fewer frames")?;
         state::set_stamps(&ring, true).at("tester", FAULT)?;
         let stamps = Vec::with_capacity(count as usize + 1_024);
-        Ok(Self { ring, captured: Captured { start, stamps, frames: None, without_number: 0 } })
+        Ok(Self {
+            ring,
+            captured: CapturedFrames { start, stamps, frames: None, without_number: 0 },
+        })
     }
 
     /// Keeps the frames too.
@@ -87,7 +90,7 @@ impl Capture {
 
     /// The stamps of what was captured; what comes counts from here on.
     pub(crate) fn take(&mut self) -> Vec<Stamp> {
-        let Captured { stamps, frames, without_number, .. } = &mut self.captured;
+        let CapturedFrames { stamps, frames, without_number, .. } = &mut self.captured;
         if let Some((all, ends)) = frames {
             all.clear();
             ends.clear();
@@ -104,7 +107,7 @@ impl Capture {
 
     /// What was captured: stamps, frames if they were kept, and how many were too short for a number.
     pub(crate) fn into_parts(self) -> (Vec<Stamp>, Vec<Vec<u8>>, u64) {
-        let Captured { stamps, frames, without_number, .. } = self.captured;
+        let CapturedFrames { stamps, frames, without_number, .. } = self.captured;
         let (all, ends) = frames.unwrap_or_default();
         let mut start = 0;
         let frames = ends.into_iter().map(|end| {
@@ -116,7 +119,7 @@ impl Capture {
     }
 }
 
-impl Captured {
+impl CapturedFrames {
     /// Keeps what is to be kept of a frame; returns its number.
     fn take(&mut self, bytes: &[u8], stamp: Instant<Realtime>) -> Option<u16> {
         let end = HEADER_LEN + usize::from(*bytes.get(LENGTH_AT)?);
@@ -142,7 +145,7 @@ mod tests {
 
     #[test]
     fn frames_are_kept_up_to_their_data() {
-        let mut captured = Captured {
+        let mut captured = CapturedFrames {
             start: Instant::from_nanos(1_000),
             stamps: Vec::new(),
             frames: Some((Vec::new(), Vec::new())),

@@ -80,7 +80,7 @@ impl Master {
         outside.start()?;
         set_policy(Task::This, policy).at(PLACE, "use a priority from 0 to 99")?;
         let start = clock::now::<Monotonic>();
-        let mut trips = Trips { start, sent: Vec::new(), received: Vec::new() };
+        let mut trips = RoundTrips { start, sent: Vec::new(), received: Vec::new() };
         trips.sent.reserve_exact(count);
         trips.received.reserve_exact(count);
         let mut master =
@@ -104,13 +104,13 @@ impl Master {
 }
 
 /// What became of requests.
-struct Trips {
+struct RoundTrips {
     start: Instant<Monotonic>,
     sent: Vec<Stamp>,
     received: Vec<Stamp>,
 }
 
-impl run::Observer for Trips {
+impl run::Observer for RoundTrips {
     fn trip(&mut self, trip: &Trip) {
         let stamp = |at: Instant<Monotonic>| Stamp {
             number: trip.number as u16,

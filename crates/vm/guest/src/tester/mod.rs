@@ -49,13 +49,13 @@ const QUIET: Nanos = Nanos::from_millis(200);
 /// The same while frames are missing, and the time that the order waits for them has passed as well: as a tester outside has it.
 const STARVED: Nanos = Nanos::from_millis(1_100);
 /// But no longer than this, or than for a missing frame.
-const MOST_PATIENCE: Nanos = Nanos::from_secs(10);
+const MOST_WAIT: Nanos = Nanos::from_secs(10);
 /// One at a time, the monitor is emptied after so many frames.
 const MONITOR_PERIOD: u64 = 256;
 
 /// A tester that is ready.
-pub(crate) struct Tester {
-    sending: Sending,
+pub(crate) struct GuestTester {
+    sending: SendingHalf,
     monitor: Capture,
     receiver: Capture,
     policy: Policy,
@@ -68,7 +68,7 @@ pub(crate) struct Tester {
 }
 
 /// The half of the tester that sends.
-struct Sending {
+struct SendingHalf {
     socket: Socket,
     start: Instant<Realtime>,
     /// A frame for each identifier, all but the number.
@@ -102,7 +102,7 @@ fn refused(reason: String) -> Failure {
     Failure::reported(format!("traffic: {reason}"))
 }
 
-impl Tester {
+impl GuestTester {
     pub(crate) fn new(order: &Measurement) -> Result<Self, Failure> {
         let traffic = &order.traffic;
         let receives_on = match order.gateway {
@@ -131,7 +131,7 @@ impl Tester {
             .map(|number| departures::frame(traffic, number).map(RawFrame::from))
             .collect::<Result<_, _>>()
             .map_err(refused)?;
-        let sending = Sending {
+        let sending = SendingHalf {
             socket,
             start,
             templates,
@@ -260,7 +260,7 @@ impl Tester {
         // What is still on its way is more important than looking at what has arrived.
         set_policy(Task::This, Policy::Other).at("tester", FAULT)?;
         let begin = clock::now::<Monotonic>();
-        let end = begin + MOST_PATIENCE.max(missing);
+        let end = begin + MOST_WAIT.max(missing);
         let mut last = begin;
         loop {
             clock::sleep_until(clock::now::<Monotonic>() + QUIET).at("tester", FAULT)?;
@@ -278,7 +278,7 @@ impl Tester {
     }
 }
 
-impl Sending {
+impl SendingHalf {
     /// What was sent, and when it was due; what comes counts from here on.
     fn take(&mut self) -> (Vec<Stamp>, Vec<u64>) {
         let (sent, due) = (self.sent.capacity(), self.due.capacity());

@@ -215,7 +215,7 @@ fn classical_length(frame: &Frame) -> Length {
     }
     // Two chains that do not wait for each other: stuff bits before the CRC are counted meanwhile.
     let crc = crc::crc15(bits);
-    let mut counter = stuff::Counter::new(bits, count);
+    let mut counter = stuff::StuffCounter::new(bits, count);
     // The 15 bits and the opposite of the last one, which makes no stuff bit.
     counter.add(&(crc << 1 | !crc & 1).to_be_bytes());
     let stuff_bits = counter.closed();
@@ -230,8 +230,8 @@ fn fd_length(frame: &Frame) -> Length {
     let data = frame.data();
     // No stuff bit can follow BRS: at most res precedes it as an equal bit.
     let to_brs = u128::from(bits >> (header.total - header.to_brs));
-    let arbitration = stuff::Counter::new(to_brs, header.to_brs).closed();
-    let mut counter = stuff::Counter::new(bits.into(), header.total);
+    let arbitration = stuff::StuffCounter::new(to_brs, header.to_brs).closed();
+    let mut counter = stuff::StuffCounter::new(bits.into(), header.total);
     counter.add(data);
     // The DLC ends the header.
     let dynamic = counter.open(data.last().unwrap_or(&frame.dlc()) & 1 != 0);

@@ -41,14 +41,14 @@ static TABLE: [u16; 8 << 8] = {
 
 /// Counts the stuff bits of what is sent, from SOF on.
 #[derive(Clone, Copy)]
-pub(super) struct Counter {
+pub(super) struct StuffCounter {
     /// The last entry of the table.
     entry: u16,
     /// The sum of the entries. No frame has more than 255 stuff bits, so their number is the low byte.
     sum: u32,
 }
 
-impl Counter {
+impl StuffCounter {
     /// After the `count` (at most 120) low bits of `bits`. The byte that they leave incomplete on the left is filled with
     /// alternating bits that end recessive, so that they make no stuff bit and leave the first bit (dominant SOF) alone.
     #[inline]
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_stuff_bit_counts_in_the_next_run() {
         // 00000(1)1111(0): the stuff bit is the first of five ones.
-        let count = |bits, count| Counter::new(bits, count).closed();
+        let count = |bits, count| StuffCounter::new(bits, count).closed();
         assert_eq!(count(0b0_0000_1111, 9), 2);
         assert_eq!(count(0b0000_0111, 8), 1);
         assert_eq!(count(0, 5), 1);
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn an_open_end_takes_none() {
-        let open = |bits, count| Counter::new(bits, count).open(bits & 1 != 0);
+        let open = |bits, count| StuffCounter::new(bits, count).open(bits & 1 != 0);
         assert_eq!(open(0, 5), 0);
         assert_eq!(open(0b0101_0101_0001_1111, 16), 0);
         assert_eq!(open(0b0101_0101_0011_1110, 16), 1);

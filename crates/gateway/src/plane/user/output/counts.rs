@@ -5,13 +5,13 @@ use std::sync::Arc;
 use candor_port::TransmitterCounters;
 
 /// What transmitters count.
-pub(super) struct Counted {
+pub(super) struct TransmitterSums {
     pub(super) present: Arc<TransmitterCounters>,
     /// What those before the present one counted.
     pub(super) before: [u64; 4],
 }
 
-impl Counted {
+impl TransmitterSums {
     /// Frames, full, lost, datagrams.
     pub(super) fn sums(&self) -> [u64; 4] {
         let present = &self.present;

@@ -31,7 +31,7 @@ use candor_port::{Sent, Transmitter};
 use candor_queue::Egress;
 use candor_time::{Instant, Monotonic, Nanos};
 
-use self::counts::Counted;
+use self::counts::TransmitterSums;
 use self::waiting::Waiting;
 use crate::lock::lock;
 
@@ -39,7 +39,7 @@ pub(crate) use self::counts::OutputCounts;
 pub(crate) use self::waiting::OutgoingCopy;
 
 /// How long frames may still leave after the end.
-const LAST_PATIENCE: Nanos = Nanos::from_millis(500);
+const DRAIN_TIMEOUT: Nanos = Nanos::from_millis(500);
 /// So many copies end at most while the lock is held.
 const CHUNK: usize = 64;
 
@@ -79,7 +79,7 @@ pub(crate) struct Output {
     state: Mutex<State>,
     is_open: AtomicBool,
     /// Apart from the state, so that who asks for statistics holds up nobody.
-    counted: Mutex<Counted>,
+    counted: Mutex<TransmitterSums>,
     /// Something waits, is due, or ends.
     work: Condvar,
     depth: usize,
@@ -102,7 +102,7 @@ impl Output {
                 ends_at: None,
             }),
             is_open: AtomicBool::new(true),
-            counted: Mutex::new(Counted { present: counters, before: [0; 4] }),
+            counted: Mutex::new(TransmitterSums { present: counters, before: [0; 4] }),
             work: Condvar::new(),
             depth,
             queued: AtomicU64::new(0),
@@ -115,7 +115,7 @@ impl Output {
         lock(&self.state)
     }
 
-    fn counted(&self) -> MutexGuard<'_, Counted> {
+    fn counted(&self) -> MutexGuard<'_, TransmitterSums> {
         lock(&self.counted)
     }
 
@@ -276,7 +276,7 @@ impl Output {
     /// Tells the drainer to end once the queue is empty, or soon after.
     pub(crate) fn end(&self) {
         let now = clock::now::<Monotonic>();
-        self.lock().ends_at.get_or_insert(now + LAST_PATIENCE);
+        self.lock().ends_at.get_or_insert(now + DRAIN_TIMEOUT);
         self.work.notify_all();
     }
 }

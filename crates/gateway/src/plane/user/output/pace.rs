@@ -5,7 +5,7 @@ use candor_port::Transmitter;
 use candor_time::{Monotonic, Nanos};
 
 /// How long a drainer waits for room before it looks whether something else is due.
-pub(super) const PATIENCE: Nanos = Nanos::from_millis(5);
+pub(super) const ROOM_CHECK_INTERVAL: Nanos = Nanos::from_millis(5);
 
 /// A wait for room that is shorter than this was none.
 const SHORTEST_WAIT: Nanos = Nanos::from_micros(50);
@@ -31,7 +31,8 @@ impl Pace {
     pub(super) fn wait(&mut self, transmitter: &mut dyn Transmitter, deadline: Option<u64>) {
         let begin = clock::now::<Monotonic>();
         let left = deadline.map(|deadline| deadline.saturating_sub(begin.as_nanos()) + 1);
-        let most = left.map_or(PATIENCE, |left| PATIENCE.min(Nanos::from_nanos(left)));
+        let most = left
+            .map_or(ROOM_CHECK_INTERVAL, |left| ROOM_CHECK_INTERVAL.min(Nanos::from_nanos(left)));
         transmitter.wait(most);
         let until = begin + SHORTEST_WAIT.min(most);
         if clock::now::<Monotonic>() >= until {

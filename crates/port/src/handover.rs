@@ -1,4 +1,4 @@
-//! [`Estate`]: what ports that are about to close leave to those that replace them.
+//! [`Handover`]: what ports that are about to close leave to those that replace them.
 //!
 //! A local address belongs to one socket. If the port that has it is replaced by one with other
 //! options, the new port takes the socket over: what has arrived and was not read stays in it, so
@@ -29,9 +29,9 @@ impl fmt::Debug for Endpoint {
 
 /// What is left to new ports. Each thing goes to the first that asks for it.
 #[derive(Debug, Default)]
-pub struct Estate(Mutex<Vec<Endpoint>>);
+pub struct Handover(Mutex<Vec<Endpoint>>);
 
-impl Estate {
+impl Handover {
     /// Of ports that will not be used any more.
     #[must_use]
     pub fn new(endpoints: Vec<Endpoint>) -> Self {
@@ -57,10 +57,10 @@ mod tests {
     #[test]
     fn each_thing_goes_to_the_first_that_asks_for_it() {
         let left = [1_u32, 2].map(|number| Endpoint::new(Arc::new(number)));
-        let estate = Estate::new(left.into());
-        assert_eq!(estate.take(|_: &u64| true), None, "another type");
-        assert_eq!(estate.take(|number: &u32| *number == 2).as_deref(), Some(&2));
-        assert_eq!(estate.take(|number: &u32| *number == 2), None);
-        assert_eq!(estate.take(|_: &u32| true).as_deref(), Some(&1));
+        let handover = Handover::new(left.into());
+        assert_eq!(handover.take(|_: &u64| true), None, "another type");
+        assert_eq!(handover.take(|number: &u32| *number == 2).as_deref(), Some(&2));
+        assert_eq!(handover.take(|number: &u32| *number == 2), None);
+        assert_eq!(handover.take(|_: &u32| true).as_deref(), Some(&1));
     }
 }

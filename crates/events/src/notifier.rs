@@ -1,4 +1,4 @@
-//! [`Bell`]: tells a subscriber that there is something for it.
+//! [`Notifier`]: tells a subscriber that there is something for it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,21 +7,21 @@ use std::task::{Context, Poll, Waker};
 /// No event.
 const NONE: u64 = u64::MAX;
 
-/// Tells a subscriber that there is something for it: [`Hub::ring`](crate::Hub::ring) wakes those for whom there is, and
+/// Tells a subscriber that there is something for it: [`Hub::notify`](crate::Hub::notify) wakes those for whom there is, and
 /// nobody else.
 #[derive(Clone, Debug)]
-pub struct Bell(Arc<State>);
+pub struct Notifier(Arc<State>);
 
 #[derive(Debug)]
 struct State {
     /// The number of the first event for the subscriber that it has not looked at. Written with the hub locked.
     first: AtomicU64,
-    /// It is to be rung.
+    /// It is to be notified.
     is_due: AtomicBool,
     waker: Mutex<Option<Waker>>,
 }
 
-impl Bell {
+impl Notifier {
     pub(crate) fn new() -> Self {
         let (first, is_due) = (AtomicU64::new(NONE), AtomicBool::new(false));
         Self(Arc::new(State { first, is_due, waker: Mutex::new(None) }))
@@ -46,7 +46,7 @@ impl Bell {
         (first != NONE).then_some(first)
     }
 
-    /// There is an event of this number. Whether the bell is to be rung, which is said once until it is.
+    /// There is an event of this number. Whether the notifier is to be notified, which is said once until it is.
     pub(crate) fn note(&self, number: u64) -> bool {
         if self.first().is_some() {
             return false;
@@ -60,7 +60,7 @@ impl Bell {
         self.0.first.store(NONE, Ordering::Relaxed);
     }
 
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         self.0.is_due.store(false, Ordering::Relaxed);
         let waker = self.0.waker.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waker) = &*waker {

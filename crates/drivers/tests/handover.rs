@@ -1,7 +1,7 @@
 //! Ports that replace others take over what these leave.
 
 use candor_drivers::{open, open_after};
-use candor_port::{Estate, Progress, Sent, Until, Wanted};
+use candor_port::{Handover, Progress, Sent, Until, Wanted};
 
 fn transmit(name: &str, texts: &[&str]) {
     let port = open(&name.parse().unwrap(), Wanted::TRANSMITTER).unwrap();
@@ -31,8 +31,8 @@ fn a_port_with_other_options_takes_the_address_over_and_what_waits_there() {
     ] {
         let first = open(&old.parse().unwrap(), Wanted::BOTH).unwrap();
         transmit(&sender, &["123#11", "124#22"]);
-        let estate = Estate::new(first.endpoint.iter().cloned().collect());
-        let second = open_after(&new.parse().unwrap(), Wanted::BOTH, &estate).unwrap();
+        let handover = Handover::new(first.endpoint.iter().cloned().collect());
+        let second = open_after(&new.parse().unwrap(), Wanted::BOTH, &handover).unwrap();
         drop(first);
         let mut receiver = second.receiver.unwrap();
         let mut arrived = Vec::new();
@@ -57,8 +57,8 @@ fn each_address_goes_to_one_port() {
         let address = name.parse().unwrap();
         let first = open(&address, Wanted::BOTH).unwrap();
         assert!(open(&address, Wanted::BOTH).is_err(), "it is in use: {name}");
-        let estate = Estate::new(first.endpoint.iter().cloned().collect());
-        let _second = open_after(&address, Wanted::BOTH, &estate).unwrap();
-        assert!(open_after(&address, Wanted::BOTH, &estate).is_err(), "{name}");
+        let handover = Handover::new(first.endpoint.iter().cloned().collect());
+        let _second = open_after(&address, Wanted::BOTH, &handover).unwrap();
+        assert!(open_after(&address, Wanted::BOTH, &handover).is_err(), "{name}");
     }
 }
