@@ -7,14 +7,15 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use candor_diagnostics::{by_count, counted};
+use candor_diagnostics::counted;
 use candor_network::{Bus, Message, Payload, show_id};
 use candor_protocol::report::Wire;
 use candor_sim::{BusStatistics, Model, Release, Source, Stuffing, Time};
 use candor_time::Nanos;
 use candor_wire::can::{Timing, bits};
 
-use crate::experiment::{BusFaults, CanGateway, Pace, Traffic, World};
+use crate::buses::{self, BusFaults};
+use crate::experiment::{CanGateway, Pace, Traffic, World};
 
 /// What is to be sent on a bus is added up for each of these.
 const WINDOW: Nanos = Nanos::from_secs(1);
@@ -178,7 +179,7 @@ pub(crate) fn notes(
             Some(_) => overloaded(bus, &demand.borrow(), (Nanos::ZERO, 0)),
         });
         notes.extend(overload.flatten());
-        notes.extend(of_bus().map(|left| went_off(bus, left)));
+        notes.extend(of_bus().filter_map(|it| buses::left(&it.whose, it.times, bus, it.faults)));
         notes.extend(statistics.get(index).and_then(|statistics| collided(bus, statistics)));
     }
     notes
@@ -223,46 +224,10 @@ pub(crate) fn left_in_guest(
     for ((bus, &faults), count) in buses.iter().zip(faults).zip(&wire.buses) {
         let of_guest = count.off.len() as u64;
         let of_tester = count.bus_offs.saturating_sub(of_guest);
-        notes.extend(left("the gateway", of_guest, bus, faults));
-        notes.extend(left(senders, of_tester, bus, faults));
+        notes.extend(buses::left("the gateway", of_guest, bus, faults));
+        notes.extend(buses::left(senders, of_tester, bus, faults));
     }
     notes
-}
-
-/// How often controllers left this bus, if they did.
-pub(crate) fn left(whose: &str, times: u64, bus: &Bus, faults: BusFaults) -> Option<String> {
-    let left = Left { bus: 0, whose: whose.into(), times, faults };
-    (times > 0).then(|| went_off(bus, &left))
-}
-
-fn went_off(bus: &Bus, left: &Left) -> String {
-    let Left { whose, times, faults, .. } = left;
-    let often = match times {
-        1 => "once".into(),
-        times => counted(*times, "time"),
-    };
-    let of_whom = if whose.ends_with('s') { "a controller" } else { "the controller" };
-    let then = match faults.restart {
-        None if *times > 1 => {
-            "and stayed off each time: nothing behind it was sent or received any more".into()
-        }
-        None => "and stayed off: nothing behind it was sent or received any more".into(),
-        Some(pause) => format!(
-            "and came back {pause} later or more{}: frames waited or were lost meanwhile",
-            by_count(*times, "", ", each time")
-        ),
-    };
-    let remedies = [
-        (faults.restart.is_none(), "set `restart` of the bus to have it come back"),
-        (faults.bit_error_rate > 0.0, "lower its `bit_error_rate`"),
-    ];
-    let remedies: Vec<_> =
-        remedies.into_iter().filter_map(|(fits, remedy)| fits.then_some(remedy)).collect();
-    let remedy = match remedies.join(" or ") {
-        none if none.is_empty() => "find out what destroys its frames".into(),
-        remedies => remedies,
-    };
-    format!("bus {}: {of_whom} of {whose} went bus-off {often} {then}; {remedy}", bus.name)
 }
 
 fn collided(bus: &Bus, statistics: &BusStatistics) -> Option<String> {
@@ -275,47 +240,4 @@ fn collided(bus: &Bus, statistics: &BusStatistics) -> Option<String> {
         counted(times, "time"),
         show_id(can_id)
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_controller_that_left_its_bus_has_a_remedy() {
-        let bus = Bus {
-            name: "out".into(),
-            timing: Timing::classical("500k".parse().unwrap()),
-            is_fd: false,
-        };
-        let restart = Some(Nanos::from_millis(100));
-        for (times, bit_error_rate, restart, expected) in [
-            (
-                1,
-                5e-3,
-                None,
-                "bus out: the controller of the gateway went bus-off once and stayed off: nothing behind it was \
-                 sent or received any more; set `restart` of the bus to have it come back or lower its \
-                 `bit_error_rate`",
-            ),
-            (
-                3,
-                5e-3,
-                restart,
-                "bus out: the controller of the gateway went bus-off 3 times and came back 100ms later or more, \
-                 each time: frames waited or were lost meanwhile; lower its `bit_error_rate`",
-            ),
-            (
-                1,
-                0.0,
-                restart,
-                "bus out: the controller of the gateway went bus-off once and came back 100ms later or more: \
-                 frames waited or were lost meanwhile; find out what destroys its frames",
-            ),
-        ] {
-            let faults = BusFaults { bit_error_rate, restart };
-            let left = Left { bus: 0, whose: "the gateway".into(), times, faults };
-            assert_eq!(went_off(&bus, &left), expected);
-        }
-    }
 }

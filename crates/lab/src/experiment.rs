@@ -18,6 +18,7 @@ use candor_sim::model::Model;
 use candor_time::Nanos;
 use candor_vm::{Boot, Identity};
 
+use crate::buses::BusFaults;
 use crate::error::Error;
 use crate::traffic::Numbered;
 use crate::watch::{Unwatched, Watch};
@@ -308,15 +309,6 @@ pub struct Sim {
     pub model: Option<Model>,
     /// Whether latencies are measured as the papers' tester would, and with which costs.
     pub instrument: Option<Instrument>,
-}
-
-/// What can go wrong on a bus: in a simulation, or with a tester outside of a guest.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct BusFaults {
-    /// Probability, 0 to 1, that a bit is destroyed on the way, for all receivers alike.
-    pub bit_error_rate: f64,
-    /// How long after bus-off the controllers on it restart; `None`: never.
-    pub restart: Option<Nanos>,
 }
 
 /// The settings of an experiment on a virtual machine.

@@ -14,6 +14,7 @@
 
 pub mod axis;
 pub mod builder;
+pub mod buses;
 pub mod campaign;
 pub mod capture;
 pub mod claims;

@@ -9,24 +9,24 @@ use candor_causes::Cause;
 use candor_diagnostics::{by_count, counted};
 use candor_lat::section::Sections;
 use candor_sim::{
-    BusConfig, BusId, BusStatistics, Discipline, Drive, HostId, Port, Random, SenderConfig,
-    SenderId, Time, World,
+    BusId, Discipline, Drive, HostId, Port, Random, SenderConfig, SenderId, Time, World,
 };
 use candor_time::Nanos;
 
 use self::collector::{Collector, Way};
 
+use crate::buses::{bus_config, bus_counts};
 use crate::doubt::{self, Demand, Left, Metered, Waits};
 use crate::error::Error;
 use crate::experiment::{
-    BusFaults, CanGateway, Experiment, Pace, Run, Sim, Testbed, Traffic, World as ExperimentWorld,
+    CanGateway, Experiment, Pace, Run, Sim, Testbed, Traffic, World as ExperimentWorld,
 };
 use crate::messages::Messages;
 use crate::result::{ResultFile, Stopped};
 use crate::rules::Rules;
 use crate::runner::{Ran, Runner, elsewhere};
 pub use crate::runner::{Unwatched, Watch};
-use crate::sections::{self, BUSES, BusCounts, MESSAGES, RULES};
+use crate::sections::{self, BUSES, MESSAGES, RULES};
 use crate::traffic::{self, Allowance, Periodic, Replay};
 use candor_recording::RecordingError;
 
@@ -309,27 +309,6 @@ impl Scene {
             notes,
             ..collected.builder.finish()?
         })
-    }
-}
-
-/// A bus of the network as the simulation knows it.
-pub(crate) fn bus_config(bus: &candor_network::Bus, faults: BusFaults) -> BusConfig {
-    BusConfig {
-        name: bus.name.clone(),
-        timing: bus.timing,
-        is_fd: bus.is_fd,
-        bit_error_rate: faults.bit_error_rate,
-        restart: faults.restart,
-    }
-}
-
-pub(crate) fn bus_counts(statistics: &BusStatistics) -> BusCounts {
-    BusCounts {
-        frames: statistics.frames,
-        busy_ns: statistics.busy.as_nanos(),
-        error_frames: statistics.error_frames,
-        bus_offs: statistics.bus_offs,
-        id_collisions: statistics.id_collisions,
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod order;
 mod profile;
 mod qemu;
 pub(crate) mod reception;
+pub(crate) mod report;
 mod stopped;
 mod store;
 

@@ -19,8 +19,9 @@ use candor_time::Nanos;
 use candor_vm::Identity;
 
 use super::{Key, KindEntry};
+use crate::buses::BusFaults;
 use crate::error::Error;
-use crate::experiment::{BusFaults, Experiment, InGuest, Kind, Run, Testbed, Vm};
+use crate::experiment::{Experiment, InGuest, Kind, Run, Testbed, Vm};
 
 /// Round trips between a master and a slave, each with a controller of its own, on one bus.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use candor_diagnostics::{Findings, Origin};
 use candor_network::{Bus, Network, file};
 use sha2::{Digest, Sha256};
 
-use crate::experiment::BusFaults;
+use crate::buses::BusFaults;
 use crate::result::InputFile;
 
 /// Reads the parts of an experiment that refer to one another and to other files.

@@ -18,11 +18,11 @@ use std::fmt::Display;
 use candor_causes::{Cause, Ending};
 use candor_diagnostics::{by_count, counted, noun};
 use candor_lat::account::{Account, Copies, End, Terms};
-use candor_lat::section::{Row, Sections};
-use candor_lat::{Metric, Tap, Taps, quantile};
+use candor_lat::section::Row;
+use candor_lat::{Metric, Tap, Taps};
 use candor_protocol::Report;
 use candor_protocol::order::Gateway;
-use candor_protocol::report::{BusCount, StationCount, Ways};
+use candor_protocol::report::{StationCount, Ways};
 use candor_time::Nanos;
 use candor_vm::BusTime;
 use candor_wire::can::{Frame, bits, socketcan};
@@ -30,14 +30,16 @@ use candor_wire::can::{Frame, bits, socketcan};
 use super::expect::Expected;
 use super::journey::Journeys;
 use super::order::offers;
+use super::report::{conditions_with, refuse_failures, with_machine};
 use super::stopped::{Missed, missing_on_target, rules, stopped};
 use crate::builder::{Copied, ResultBuilder, Sight};
+use crate::buses::counts_of;
 use crate::doubt;
 use crate::error::Error;
 use crate::experiment::{CanGateway, Experiment, Pace, Run, Traffic, Vm};
 use crate::messages::Messages;
-use crate::result::{Counts, Machine, ResultFile, row_of};
-use crate::sections::{self, BUSES, BusCounts, COLD, EFFORT, MACHINE, MESSAGES, RULES, STATION};
+use crate::result::{Counts, Machine, ResultFile};
+use crate::sections::{self, BUSES, BusCounts, COLD, MESSAGES, RULES};
 use crate::traffic::{Numbered, Offers};
 
 /// A full bus, with the gap behind the last frame, which no longer counts.
@@ -145,21 +147,6 @@ fn cold(ways: &Ways, terms: Terms, settings: &Vm) -> Result<Row, String> {
     account.close(frames);
     let latency = account.figures(Metric::GatewayLatency);
     Ok(COLD.row([frames.into(), account.counts().received.into(), latency.into()]))
-}
-
-/// The report of a guest that measured and lost nothing on the way to its sockets.
-pub(crate) fn refuse_failures(report: &Report) -> Result<(), String> {
-    if let Some(reason) = &report.failure {
-        return Err(format!("the guest reports: {reason}"));
-    }
-    match report.totals.overflow_of_tester {
-        0 => Ok(()),
-        lost => Err(format!(
-            "the tester itself lost {}, so the result would be invalid; send fewer frames, set a \
-             higher vm.mips, or let fewer frames gather in gateway.port",
-            counted(lost, "frame")
-        )),
-    }
 }
 
 /// Of a frame that neither the tester nor a counter saw, nothing is known. `missing` are those that
@@ -416,24 +403,6 @@ pub(crate) fn conditions(machine: &Machine, settings: &Vm) -> String {
     conditions_with(machine, settings, buses)
 }
 
-/// The same with other words for who is where.
-pub(crate) fn conditions_with(machine: &Machine, settings: &Vm, buses: &str) -> String {
-    let Machine { release, qemu, shift, mips, .. } = machine;
-    let package =
-        machine.package.as_ref().map_or(String::new(), |package| format!(" (package {package})"));
-    format!(
-        "Linux {release}{package}, QEMU {qemu}, instruction time, shift {shift} ({mips} MIPS), {buses}: \
-         path lengths, not a forecast for a board; {}",
-        settings.description
-    )
-}
-
-/// A bus as the tester outside counted it.
-pub(crate) fn counts_of(count: &BusCount) -> BusCounts {
-    let BusCount { frames, busy_ns, error_frames, bus_offs, .. } = *count;
-    BusCounts { frames, busy_ns, error_frames, bus_offs, id_collisions: 0 }
-}
-
 /// The buses, as far as they were counted.
 pub(crate) fn bus_rows(can: &CanGateway, counts: &[BusCounts], duration_ns: u64) -> Vec<Row> {
     let counted = can.network.buses.iter().zip(counts);
@@ -500,51 +469,4 @@ fn lateness(
             Nanos::from_nanos(latest_ns)
         )
     })
-}
-
-/// What the station counted.
-fn station(count: &StationCount) -> Row {
-    let mut times = count.round_trips_ns.clone();
-    times.sort_unstable();
-    STATION.row([
-        count.datagrams.into(),
-        count.answers.into(),
-        count.frames.into(),
-        count.refused.into(),
-        count.received.into(),
-        quantile(&times, 50, 100).into(),
-        quantile(&times, 99, 100).into(),
-        times.last().copied().into(),
-    ])
-}
-
-/// The sections that say what the machine was, and what it took there.
-pub(crate) fn with_machine(
-    machine: &Machine,
-    report: &Report,
-    received: u64,
-    unknown: u64,
-) -> Sections {
-    let totals = &report.totals;
-    let (gateway_waits, gateway_preemptions) = totals.gateway_switches;
-    let instructions = (totals.gateway_cpu_ns >> machine.shift) as f64;
-    let has_process = totals.gateway_cpu_ns > 0 && received > 0;
-    let per_frame = instructions / received as f64;
-    let effort = EFFORT.row([
-        totals.gateway_cpu_ns.into(),
-        has_process.then_some((per_frame * 1_000.0).round() / 1_000.0).into(),
-        gateway_waits.into(),
-        gateway_preemptions.into(),
-        totals.sender_cpu_ns.into(),
-        totals.latest_departure_ns.into(),
-        totals.ping_replies.into(),
-        totals.hackbench_messages.into(),
-        unknown.into(),
-    ]);
-    let sections =
-        Sections::default().with_one(&MACHINE, row_of(machine)).with_one(&EFFORT, effort);
-    match report.wire.as_ref().and_then(|wire| wire.station.as_ref()) {
-        Some(count) => sections.with_one(&STATION, station(count)),
-        None => sections,
-    }
 }

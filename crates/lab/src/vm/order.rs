@@ -13,10 +13,11 @@
 use candor_engine::Table;
 use candor_network::Bus;
 use candor_protocol::interface;
-use candor_protocol::order::{BusFaults, BusTiming, Measurement, Offer, Pace, Tester, Traffic};
+use candor_protocol::order::{BusFaults, Measurement, Offer, Pace, Tester, Traffic};
 use candor_time::Nanos;
 use candor_wire::can::bits;
 
+use crate::buses::timing;
 use crate::error::Error;
 use crate::experiment::{self, CanGateway, Experiment, Vm};
 use crate::traffic::{self, Numbered, Offers};
@@ -175,13 +176,6 @@ fn on_bus_ns(bus: &Bus, frames: &Numbered) -> u64 {
     let ids = 0..frames.can_ids.len();
     let lengths = ids.filter_map(|id| bits::worst_length(&frames.with_id(0, id)?).ok());
     lengths.map(|length| bus.timing.duration_ns(length)).max().unwrap_or(0)
-}
-
-pub(crate) fn timing(bus: &Bus) -> BusTiming {
-    BusTiming {
-        bitrate: bus.timing.nominal.bits_per_second(),
-        data_bitrate: bus.is_fd.then_some(bus.timing.data.bits_per_second()),
-    }
 }
 
 /// The rules on the interfaces of the test bed. Names stay.

@@ -15,9 +15,11 @@ use candor_lat::account::{End, Terms};
 use candor_lat::{Tap, TapPath, Taps};
 use candor_protocol::Report;
 
-use super::evaluate::{bus_rows, conditions, counts_of, refuse_failures, with_machine};
+use super::evaluate::{bus_rows, conditions};
 use super::journey::Journeys;
+use super::report::{refuse_failures, with_machine};
 use crate::builder::{Copied, ResultBuilder, Sight};
+use crate::buses::counts_of;
 use crate::error::Error;
 use crate::experiment::{CanGateway, Run, Traffic, Vm};
 use crate::result::{Machine, ResultFile, Stopped};

@@ -19,12 +19,12 @@ use candor_wire::can::{Frame, StandardId, bits};
 
 use super::trips::{self, Trip};
 use super::{Partner, Ping, PingWorld};
+use crate::buses::{counts_of, timing};
 use crate::error::Error;
 use crate::experiment::{Experiment, Run, Vm};
 use crate::result::{Machine, ResultFile};
 use crate::sections::{self, BUSES};
-use crate::vm::evaluate::{conditions_with, counts_of, refuse_failures, with_machine};
-use crate::vm::order::timing;
+use crate::vm::report::{conditions_with, refuse_failures, with_machine};
 
 /// Whether master and slave are on one virtual device.
 const fn is_virtual(ping: &Ping) -> bool {

@@ -22,12 +22,11 @@ use candor_wire::can::Frame;
 
 use super::Ping;
 use super::trips::{halves, measure};
-use crate::doubt;
+use crate::buses::{self, BusFaults, bus_config, bus_counts};
 use crate::error::Error;
-use crate::experiment::{BusFaults, Run};
+use crate::experiment::Run;
 use crate::result::ResultFile;
 use crate::sections::{self, BUSES, BusCounts};
-use crate::simulate::{bus_config, bus_counts};
 
 /// Runs one experiment with these identifiers.
 pub(super) fn run(
@@ -49,7 +48,7 @@ pub(super) fn run(
     let duration_ns = measured.duration.as_nanos();
     let mut result = measured.evaluate(run, ping)?;
     let counts: BusCounts = simulation.inspect(|world, _| bus_counts(&world.bus_statistics(bus)));
-    result.notes.extend(doubt::left("the programs", counts.bus_offs, &ping.bus, faults));
+    result.notes.extend(buses::left("the programs", counts.bus_offs, &ping.bus, faults));
     let row = sections::bus(&ping.bus, &counts, duration_ns);
     result.sections = result.sections.with(&BUSES, vec![row]);
     result.random = faults.bit_error_rate > 0.0;
