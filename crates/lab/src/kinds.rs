@@ -2,7 +2,7 @@
 //! it, and what tables show of it. A kind is one file, with a folder beside it if it is large, and a line in [`KINDS`].
 //! Nothing else asks which kind an experiment is.
 
-mod gateway;
+pub mod gateway;
 mod ping;
 mod signals;
 mod time_triggered;

@@ -8,15 +8,9 @@
 //! A machine is made ready once, whatever number of jobs wants it. What a machine makes of an order
 //! is the same every time, so a report is kept under the hash of both, and not made again.
 
-pub(crate) mod evaluate;
-mod expect;
-mod journey;
-pub(crate) mod order;
 mod profile;
 mod qemu;
-pub(crate) mod reception;
 pub(crate) mod report;
-mod stopped;
 mod store;
 
 use std::collections::BTreeMap;

@@ -3,7 +3,8 @@
 use std::fs;
 
 use candor_lab::campaign::{self, Campaign, Options};
-use candor_lab::experiment::{CanGateway, Run, Traffic};
+use candor_lab::experiment::Run;
+use candor_lab::kinds::gateway::{CanGateway, Traffic};
 use candor_lab::quantity::value;
 use candor_lab::sections::BUSES;
 use candor_lab::simulate::run;

@@ -3,8 +3,9 @@
 use candor_protocol::order::{Gateway, Tester};
 
 use super::*;
-use crate::experiment::{CanGateway, Testbed};
+use crate::experiment::Testbed;
 use crate::kinds::Ping;
+use crate::kinds::gateway::CanGateway;
 
 const SIMPLE: &str = r#"
         title = "test"

@@ -2,17 +2,23 @@
 //!
 //! ```text
 //!  table -- reader, traffic, gateway --> what is said, in any world
-//!                                          |-- sim --> World::Sim     a model, in virtual time
-//!                                          \-- vm  --> World::Vm      real kernels in QEMU
+//!                                          |-- sim --> World::Sim -- simulated --> ResultFile   a model, in virtual time
+//!                                          \-- vm  --> World::Vm  -- guest     --> ResultFile   real kernels in QEMU
 //! ```
 //!
 //! Every setting is read and checked in every world; a world takes what it needs, leaves alone what
 //! is another's, and refuses what it cannot host.
 
 mod columns;
+mod doubt;
+mod guest;
 mod keys;
+mod messages;
 mod said;
+mod settings;
 mod sim;
+mod simulated;
+mod sources;
 mod traffic;
 mod vm;
 mod vm_limits;
@@ -23,21 +29,19 @@ use std::sync::Arc;
 use candor_config::{Section, Table};
 use candor_diagnostics::Findings;
 use candor_lat::TapPath;
-use candor_lat::result::ResultFile;
 use candor_network::{Gateway, Network};
-use candor_protocol::Report;
-use candor_protocol::order::{self, Measurement, Tester};
-use candor_vm::Identity;
+use candor_protocol::order::{self, Tester};
 
 use self::said::{Hosted, Said};
 use super::{Key, KindEntry};
 use crate::error::Error;
-use crate::experiment::{
-    CanGateway, Experiment, InGuest, Kind, Pace, Run, Testbed, Traffic, Vm, World,
-};
+use crate::experiment::{Experiment, InGuest, Kind, Run, Testbed};
 use crate::reading::reader::Reader;
 use crate::reading::{Common, Examined, Reading, read_load};
-use crate::{simulate, vm as guests};
+use crate::result::ResultFile;
+
+pub use self::settings::{CanGateway, Pace, Sim, Traffic, World};
+pub use self::sources::Numbered;
 
 /// Frames sent unless a count is given; a recording is sent whole.
 const DEFAULT_COUNT: u64 = 10_000;
@@ -191,37 +195,12 @@ impl Kind for CanGateway {
     }
 
     fn simulate<'a>(&'a self, run: Run<'a>) -> Option<Result<ResultFile, Error>> {
-        Some(simulate::run(run))
+        let World::Sim(settings) = &self.world else { return None };
+        Some(simulated::run(run, (self, settings)))
     }
 
     fn in_guest(&self) -> Option<&dyn InGuest> {
         matches!(self.world, World::Vm(_)).then_some(self)
-    }
-}
-
-impl InGuest for CanGateway {
-    fn vm(&self) -> &Vm {
-        match &self.world {
-            World::Vm(vm) => vm,
-            World::Sim(_) => unreachable!("`in_guest` has looked"),
-        }
-    }
-
-    fn order(&self, experiment: &Experiment) -> Result<Measurement, Error> {
-        guests::order::order(experiment, self, self.vm())
-    }
-
-    fn evaluate(
-        &self,
-        run: Run<'_>,
-        machine: Identity,
-        report: &Report,
-    ) -> Result<ResultFile, Error> {
-        let bed = (self, self.vm(), machine);
-        match self.vm().gateway {
-            order::Gateway::Reader => guests::reception::evaluate(run, bed, report),
-            _ => guests::evaluate::evaluate(run, bed, report),
-        }
     }
 }
 

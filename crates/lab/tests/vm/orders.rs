@@ -5,7 +5,8 @@ use std::path::Path;
 
 use candor_lab::Experiment;
 use candor_lab::campaign::{self, Options};
-use candor_lab::experiment::{self, CanGateway, Run, Testbed};
+use candor_lab::experiment::{KernelChoice, Run, Testbed};
+use candor_lab::kinds::gateway::{CanGateway, World};
 use candor_lab::result::machine;
 use candor_lab::sections::MESSAGES;
 use candor_lab::simulate;
@@ -486,8 +487,8 @@ fn the_command_line_chooses_world_and_machine() {
     let kernels = |options: &Options| -> Vec<String> {
         let campaign = campaign::parse("t.toml", text, Path::new("."), options).unwrap();
         let kernel = |experiment: &Experiment| match &experiment.of::<CanGateway>().unwrap().world {
-            experiment::World::Vm(vm) => vm.machine.to_string(),
-            experiment::World::Sim(_) => {
+            World::Vm(vm) => vm.machine.to_string(),
+            World::Sim(_) => {
                 assert!(!experiment.config.contains("6.1"), "{}", experiment.config);
                 "sim".into()
             }
@@ -500,10 +501,10 @@ fn the_command_line_chooses_world_and_machine() {
     };
     let with_sim = |machine: &str| [vec!["sim".into()], boots(machine)].concat();
     assert_eq!(kernels(&Options::default()), with_sim("Linux a, 500 MIPS"));
-    let named = experiment::KernelChoice::Named("6.1".into());
+    let named = KernelChoice::Named("6.1".into());
     let options = Options { kernels: vec![named], mips: Some(1_000), ..Options::default() };
     assert_eq!(kernels(&options), with_sim("Linux 6.1, 1000 MIPS"));
-    let own = experiment::KernelChoice::Files { image: "b z".into(), modules: "m".into() };
+    let own = KernelChoice::Files { image: "b z".into(), modules: "m".into() };
     let options = Options { kernels: vec![own], testbed: Some(Testbed::Vm), ..Options::default() };
     assert_eq!(
         kernels(&options),
@@ -521,7 +522,7 @@ fn kernels_on_the_command_line_take_the_place_of_those_of_a_matrix() {
                  [[figure]]\ntitle = 'f'\nonly = ['a-7.2']\n";
     let one = "[[experiment]]\nname = 'a'\n";
     let release = "debian:6.12.90+deb13-amd64";
-    let own = experiment::KernelChoice::Files { image: "x/bz.1".into(), modules: "m".into() };
+    let own = KernelChoice::Files { image: "x/bz.1".into(), modules: "m".into() };
     let options = Options { kernels: vec![own], ..Options::default() };
     let text = format!("{machines}{matrix}{claim}");
     let campaign = campaign::parse("t.toml", &text, Path::new(""), &options).unwrap();
@@ -539,7 +540,7 @@ fn kernels_on_the_command_line_take_the_place_of_those_of_a_matrix() {
         (format!("{machines}{one}"), &["5.1"], &["a"], 0),
         (format!("{machines}{one}"), &["5.1", "6.1"], &["a-5.1", "a-6.1"], 0),
     ] {
-        let named = |name: &&str| experiment::KernelChoice::Named((*name).into());
+        let named = |name: &&str| KernelChoice::Named((*name).into());
         let options =
             Options { kernels: kernels.iter().map(named).collect(), ..Options::default() };
         let campaign = campaign::parse("t.toml", &text, Path::new(""), &options).unwrap();
@@ -574,7 +575,7 @@ fn a_claim_about_some_kernels_stays_with_those() {
         (&["6.1-rt"], &["6.1-rt", "-"]),
         (&["6.12"], &["6.12"]),
     ] {
-        let named = |name: &&str| experiment::KernelChoice::Named((*name).into());
+        let named = |name: &&str| KernelChoice::Named((*name).into());
         let options =
             Options { kernels: kernels.iter().map(named).collect(), ..Options::default() };
         let campaign = campaign::parse("t.toml", &text, Path::new(""), &options).unwrap();
@@ -591,7 +592,7 @@ fn an_alternative_stays_what_it_is_called() {
                 [[alternative]]\nname = 'slow'\nvm.mips = 125\n\
                 [[alternative]]\nname = 'new'\nvm.kernel = '7.2'\n\
                 [[alternative]]\nname = 'inside'\nvm.tester = 'inside'\n";
-    let kernels = vec![experiment::KernelChoice::Named("6.12".into())];
+    let kernels = vec![KernelChoice::Named("6.12".into())];
     let set = vec!["vm.tester=\"outside\"".to_owned()];
     let has_alternatives = true;
     let options = Options { kernels, set, mips: Some(500), has_alternatives, ..Options::default() };
@@ -619,7 +620,7 @@ fn figures_are_about_the_experiments_of_the_file() {
                 [[figure]]\ntitle = 'eight'\nonly = ['*-8*']\n\
                 [[figure]]\ntitle = 'slow'\nonly = ['slow.*-2', 'one-2']\n";
     let shown = |kernels: &[&str], has_alternatives| -> Vec<Vec<String>> {
-        let named = |name: &&str| experiment::KernelChoice::Named((*name).into());
+        let named = |name: &&str| KernelChoice::Named((*name).into());
         let kernels = kernels.iter().map(named).collect();
         let options = Options { kernels, has_alternatives, ..Options::default() };
         let campaign = campaign::parse("t.toml", text, Path::new(""), &options).unwrap();
@@ -635,7 +636,7 @@ fn figures_are_about_the_experiments_of_the_file() {
 
 #[test]
 fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
-    use experiment::KernelChoice::Files;
+    use KernelChoice::Files;
 
     let folder = tempfile::tempdir().unwrap();
     let beside = |name: &str| folder.path().join(name);
@@ -653,8 +654,8 @@ fn a_kernel_on_the_command_line_is_where_a_shell_would_find_it() {
     let files = |options: &Options| {
         let campaign = campaign::parse("t.toml", text, folder.path(), options).unwrap();
         match &campaign.experiments[0].of::<CanGateway>().unwrap().world {
-            experiment::World::Vm(vm) => vm.machine.kernel.clone(),
-            experiment::World::Sim(_) => panic!("it is for vm"),
+            World::Vm(vm) => vm.machine.kernel.clone(),
+            World::Sim(_) => panic!("it is for vm"),
         }
     };
     let in_file = Files { image: beside("bzImage"), modules: "gone".into() };

@@ -13,7 +13,7 @@ use candor_rules::job::{Inexpressible, plan};
 use candor_sim::Discipline;
 use candor_time::Nanos;
 
-use crate::experiment::Traffic;
+use super::settings::Traffic;
 use crate::locate::locate;
 use crate::profile::{self, Profile};
 use crate::reading::reader::Reader;

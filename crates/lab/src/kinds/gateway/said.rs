@@ -6,7 +6,8 @@ use candor_network::Bus;
 use candor_protocol::order::{Controller, Tester};
 
 use super::keys;
-use crate::experiment::{Load, Traffic, World};
+use super::settings::{Traffic, World};
+use crate::experiment::Load;
 use crate::reading::machine::{self, LoadSize};
 
 /// What a file says beside its buses, rules and traffic, before a world has looked at it.

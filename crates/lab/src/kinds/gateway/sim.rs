@@ -9,7 +9,8 @@ use candor_sim::model::{Egress, Linux, Model};
 
 use super::keys::{self, Kind};
 use super::said::{Hosted, Said};
-use crate::experiment::{Load, Sim, World};
+use super::settings::{Sim, World};
+use crate::experiment::Load;
 use crate::profile::Profile;
 use crate::reading::reader::Reader;
 

@@ -10,11 +10,12 @@ use candor_sim::Stuffing;
 use candor_time::Nanos;
 use candor_wire::can::frame::{BRS, fd_dlc};
 
-use crate::experiment::{Load, Pace, Traffic};
+use super::settings::{Pace, Traffic};
+use super::sources::Numbered;
+use crate::experiment::Load;
 use crate::locate::locate;
 use crate::reading::machine::LoadSize;
 use crate::reading::reader::Reader;
-use crate::traffic::Numbered;
 
 /// The kinds of traffic as files name them.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -11,8 +11,9 @@ use candor_vm::python;
 
 use super::keys::{self, Kind};
 use super::said::{Hosted, Said};
+use super::settings::{Pace, Traffic, World};
 use super::traffic;
-use crate::experiment::{Driver, Pace, Traffic, Vm, World};
+use crate::experiment::{Driver, Vm};
 use crate::locate::locate;
 use crate::reading::Common;
 use crate::reading::machine::conditions;

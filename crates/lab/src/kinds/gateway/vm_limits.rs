@@ -10,9 +10,10 @@ use candor_wire::can::Frame;
 
 use super::keys::{self, Kind};
 use super::said::Said;
-use crate::experiment::{Driver, Traffic};
+use super::settings::Traffic;
+use super::sources::numbered;
+use crate::experiment::Driver;
 use crate::reading::reader::Reader;
-use crate::traffic::numbered;
 
 /// The most frames of one experiment: a guest of 256 MB keeps every stamp until the end.
 const MAX_COUNT: u64 = 200_000;

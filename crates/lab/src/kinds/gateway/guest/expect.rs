@@ -12,7 +12,7 @@ use candor_protocol::order::Gateway;
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 
-use crate::experiment::CanGateway;
+use super::super::settings::CanGateway;
 
 /// Knows what should arrive.
 pub(super) enum Expected {

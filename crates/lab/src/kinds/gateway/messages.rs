@@ -9,7 +9,7 @@ use candor_lat::{Latencies, Metric, Taps};
 use candor_network::show_id;
 use candor_sim::Record;
 
-use crate::experiment::{CanGateway, Traffic};
+use super::settings::{CanGateway, Traffic};
 use crate::sections;
 
 /// The metrics that messages have: from their queue to the end on their own bus, and to the end of their
@@ -21,7 +21,7 @@ const TESTER: &str = "tester";
 
 /// The messages of an experiment, by sender and identifier. Numbered frames have one sender.
 #[derive(Debug, Default)]
-pub(crate) struct Messages {
+pub(super) struct Messages {
     places: BTreeMap<(Option<u32>, u32), usize>,
     messages: Vec<Counted>,
 }
@@ -39,7 +39,7 @@ struct Counted {
 
 impl Messages {
     /// Of an experiment whose senders are its nodes, in their order, or that sends numbered frames with several identifiers.
-    pub(crate) fn new(can: &CanGateway) -> Self {
+    pub(super) fn new(can: &CanGateway) -> Self {
         let mut all = Self::default();
         if let Traffic::Numbered { frames, .. } = &can.traffic {
             let bus = can.network.buses.first().map_or("", |bus| bus.name.as_str());
@@ -83,7 +83,7 @@ impl Messages {
     }
 
     /// A copy of a frame has ended.
-    pub(crate) fn note(&mut self, record: &Record<'_>, taken: Taken) {
+    pub(super) fn note(&mut self, record: &Record<'_>, taken: Taken) {
         let Some(message) = self.find(record.sender, record.sent.can_id()) else { return };
         let Taken { before, now, .. } = taken;
         let received = Ending::Received;
@@ -95,7 +95,7 @@ impl Messages {
     }
 
     /// A frame of this sender with this identifier has ended, with the taps of its first copy that arrived, if one did.
-    pub(crate) fn note_frame(
+    pub(super) fn note_frame(
         &mut self,
         (sender, can_id): (u32, u32),
         has_arrived: bool,
@@ -109,7 +109,7 @@ impl Messages {
     }
 
     /// What they counted, also of messages that were never sent.
-    pub(crate) fn rows(self) -> Vec<Row> {
+    pub(super) fn rows(self) -> Vec<Row> {
         let row = |message: Counted| {
             let Counted { name, id, node, bus, sent, received, latencies } = message;
             let latencies = latencies.map(|latencies| latencies.figures().into());

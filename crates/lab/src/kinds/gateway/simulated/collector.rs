@@ -8,10 +8,10 @@ use candor_lat::account::{Copies, End, Terms};
 use candor_sim::{Fate, Observer, Record, Time};
 use candor_time::Nanos;
 
+use super::super::doubt::Waits;
+use super::super::messages::Messages;
 use crate::builder::{Copied, ResultBuilder, Sight};
-use crate::doubt::Waits;
 use crate::experiment::Run;
-use crate::messages::Messages;
 
 /// What the rules are to the frames of an experiment.
 #[derive(Clone, Copy)]

@@ -8,8 +8,9 @@ use candor_lat::section::Row;
 use candor_protocol::Report;
 use candor_protocol::report::JobCount;
 
+use super::super::settings::CanGateway;
 use super::expect::PACED;
-use crate::experiment::{CanGateway, Vm};
+use crate::experiment::Vm;
 use crate::result::Stopped;
 use crate::sections;
 

@@ -17,16 +17,17 @@ use candor_protocol::order::{BusFaults, Measurement, Offer, Pace, Tester, Traffi
 use candor_time::Nanos;
 use candor_wire::can::bits;
 
+use super::super::settings::{self, CanGateway};
+use super::super::sources::{self, Numbered, Offers};
 use crate::buses::timing;
 use crate::error::Error;
-use crate::experiment::{self, CanGateway, Experiment, Vm};
-use crate::traffic::{self, Numbered, Offers};
+use crate::experiment::{Experiment, Vm};
 
 /// The order for `experiment`.
 ///
 /// # Errors
 /// Its traffic is of another world.
-pub(crate) fn order(
+pub(super) fn order(
     experiment: &Experiment,
     can: &CanGateway,
     settings: &Vm,
@@ -37,11 +38,11 @@ pub(crate) fn order(
         [] => return Err(Error::Other(format!("{}: no bus is defined", experiment.name))),
     };
     let timeout = match can.traffic {
-        experiment::Traffic::Numbered { timeout, .. } => timeout,
-        experiment::Traffic::Periodic | experiment::Traffic::Replay { .. } => MISSING,
+        settings::Traffic::Numbered { timeout, .. } => timeout,
+        settings::Traffic::Periodic | settings::Traffic::Replay { .. } => MISSING,
     };
     let (traffic, offers) = match &can.traffic {
-        experiment::Traffic::Numbered { frames, pace, timeout } => {
+        settings::Traffic::Numbered { frames, pace, timeout } => {
             let pace = paced((*pace, *timeout), frames, [source, target], settings);
             let traffic = Traffic {
                 pace,
@@ -53,7 +54,7 @@ pub(crate) fn order(
             };
             (traffic, Vec::new())
         }
-        experiment::Traffic::Periodic | experiment::Traffic::Replay { .. } => {
+        settings::Traffic::Periodic | settings::Traffic::Replay { .. } => {
             offered(&offers(experiment, can)?)
         }
     };
@@ -89,13 +90,13 @@ const MOST_OFFERS: u64 = 200_000;
 ///
 /// # Errors
 /// The recording cannot be read, or is too long.
-pub(crate) fn offers(experiment: &Experiment, can: &CanGateway) -> Result<Offers, Error> {
-    let experiment::Traffic::Replay { log, interface, speed, .. } = &can.traffic else {
-        return Ok(traffic::offered(&can.network.nodes, experiment.seed, experiment.count));
+pub(super) fn offers(experiment: &Experiment, can: &CanGateway) -> Result<Offers, Error> {
+    let settings::Traffic::Replay { log, interface, speed, .. } = &can.traffic else {
+        return Ok(sources::offered(&can.network.nodes, experiment.seed, experiment.count));
     };
     let reported = |reason: String| Error::Other(format!("{}: {reason}", experiment.name));
     let most = experiment.count.min(MOST_OFFERS + 1);
-    let offers = traffic::replayed(log, (interface.as_deref(), *speed), most)
+    let offers = sources::replayed(log, (interface.as_deref(), *speed), most)
         .map_err(|error| reported(error.to_string()))?;
     if offers.all.len() as u64 + offers.left_out > MOST_OFFERS {
         let log = log.display();
@@ -114,7 +115,7 @@ pub(crate) fn offers(experiment: &Experiment, can: &CanGateway) -> Result<Offers
 
 fn offered(offers: &Offers) -> (Traffic, Vec<Offer>) {
     let all = &offers.all;
-    let offer = |it: &traffic::Offered| Offer {
+    let offer = |it: &sources::Offered| Offer {
         sender: it.sender as u8,
         at_ns: it.at.as_nanos(),
         can_id: it.frame.can_id(),
@@ -127,13 +128,13 @@ fn offered(offers: &Offers) -> (Traffic, Vec<Offer>) {
 
 /// When numbered frames are sent.
 fn paced(
-    (pace, timeout): (experiment::Pace, Nanos),
+    (pace, timeout): (settings::Pace, Nanos),
     frames: &Numbered,
     [source, target]: [&Bus; 2],
     settings: &Vm,
 ) -> Pace {
     match pace {
-        experiment::Pace::OneAtATime { turnaround: (shortest, longest) } => {
+        settings::Pace::OneAtATime { turnaround: (shortest, longest) } => {
             let on_buses_ns = match settings.machine.tester {
                 Tester::Inside => on_bus_ns(source, frames) + on_bus_ns(target, frames),
                 Tester::Outside | Tester::Master => 0,
@@ -144,12 +145,12 @@ fn paced(
                 timeout_ns: timeout.as_nanos(),
             }
         }
-        experiment::Pace::OpenLoop { gap: (shortest, longest) } => Pace::OpenLoop {
+        settings::Pace::OpenLoop { gap: (shortest, longest) } => Pace::OpenLoop {
             shortest_ns: shortest.as_nanos(),
             longest_ns: longest.max(shortest).as_nanos(),
         },
-        experiment::Pace::Half => Pace::Paced { period_percent: 200, gap_ns: 0 },
-        experiment::Pace::Flood { gap } => {
+        settings::Pace::Half => Pace::Paced { period_percent: 200, gap_ns: 0 },
+        settings::Pace::Flood { gap } => {
             Pace::Paced { period_percent: 100, gap_ns: gap.as_nanos() }
         }
     }

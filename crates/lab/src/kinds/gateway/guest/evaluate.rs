@@ -27,20 +27,21 @@ use candor_time::Nanos;
 use candor_vm::BusTime;
 use candor_wire::can::{Frame, bits, socketcan};
 
+use super::super::doubt;
+use super::super::messages::Messages;
+use super::super::settings::{CanGateway, Pace, Traffic};
+use super::super::sources::{Numbered, Offers};
 use super::expect::Expected;
 use super::journey::Journeys;
 use super::order::offers;
-use super::report::{conditions_with, refuse_failures, with_machine};
 use super::stopped::{Missed, missing_on_target, rules, stopped};
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::buses::counts_of;
-use crate::doubt;
 use crate::error::Error;
-use crate::experiment::{CanGateway, Experiment, Pace, Run, Traffic, Vm};
-use crate::messages::Messages;
+use crate::experiment::{Experiment, Run, Vm};
 use crate::result::{Counts, Machine, ResultFile};
 use crate::sections::{self, BUSES, BusCounts, COLD, MESSAGES, RULES};
-use crate::traffic::{Numbered, Offers};
+use crate::vm::report::{conditions_with, refuse_failures, with_machine};
 
 /// A full bus, with the gap behind the last frame, which no longer counts.
 const FULL_PERCENT: f64 = 105.0;
@@ -62,7 +63,7 @@ const OUTSIDE: Sight = Sight {
 };
 
 /// The result of `experiment` in a guest's report; `frames` takes a line of CSV per frame.
-pub(crate) fn evaluate(
+pub(super) fn evaluate(
     run: Run<'_>,
     (can, settings, machine): (&CanGateway, &Vm, Machine),
     report: &Report,
@@ -395,7 +396,7 @@ impl Evaluation<'_> {
 }
 
 /// World and conditions, with the machine as it turned out to be.
-pub(crate) fn conditions(machine: &Machine, settings: &Vm) -> String {
+pub(super) fn conditions(machine: &Machine, settings: &Vm) -> String {
     let buses = match machine.bus {
         BusTime::Instant => "instant buses, tester inside",
         BusTime::Timed => "timed buses, tester outside",
@@ -404,7 +405,7 @@ pub(crate) fn conditions(machine: &Machine, settings: &Vm) -> String {
 }
 
 /// The buses, as far as they were counted.
-pub(crate) fn bus_rows(can: &CanGateway, counts: &[BusCounts], duration_ns: u64) -> Vec<Row> {
+pub(super) fn bus_rows(can: &CanGateway, counts: &[BusCounts], duration_ns: u64) -> Vec<Row> {
     let counted = can.network.buses.iter().zip(counts);
     counted.map(|(bus, counts)| sections::bus(bus, counts, duration_ns)).collect()
 }

@@ -1,4 +1,4 @@
-//! Traffic: what senders send.
+//! What senders send: numbered frames, the messages of a node, a recording.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -7,14 +7,13 @@ use std::path::Path;
 use std::rc::Rc;
 
 use candor_network::{Message, Node, Payload};
+use candor_recording::{Recording, RecordingError};
 use candor_sim::{Random, Release, Source, Stuffing, Time};
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 
-use candor_recording::{Recording, RecordingError};
-
 /// How many frames may still be sent.
-pub(crate) type Allowance = Rc<Cell<u64>>;
+pub(super) type Allowance = Rc<Cell<u64>>;
 
 fn take(allowance: &Allowance) -> Option<()> {
     allowance.set(allowance.get().checked_sub(1)?);
@@ -38,12 +37,12 @@ pub struct Numbered {
 
 impl Numbered {
     /// The frame number `number`, which stands in the first two bytes.
-    pub(crate) fn frame(&self, number: u64) -> Option<Frame> {
+    pub(super) fn frame(&self, number: u64) -> Option<Frame> {
         self.with_id(number, (number % self.can_ids.len().max(1) as u64) as usize)
     }
 
     /// The same with the identifier at `index`.
-    pub(crate) fn with_id(&self, number: u64, index: usize) -> Option<Frame> {
+    pub(super) fn with_id(&self, number: u64, index: usize) -> Option<Frame> {
         let mut data = [self.fill; 64];
         let number_bytes = (number as u16).to_be_bytes();
         data[..2].copy_from_slice(&number_bytes);
@@ -52,7 +51,7 @@ impl Numbered {
     }
 
     /// Its frames, as a source for senders that do not look at times, or with random times between them.
-    pub(crate) fn source(
+    pub(super) fn source(
         self,
         allowance: Allowance,
         mut gaps: Option<((Nanos, Nanos), Random)>,
@@ -72,7 +71,7 @@ impl Numbered {
 
 /// The messages of one node, each with its period: a source with times.
 #[derive(Clone)]
-pub(crate) struct Periodic {
+pub(super) struct Periodic {
     messages: Vec<(Message, [u8; 64])>,
     /// The next undisturbed release of each message, and with its jitter: `(late, due, index)`.
     due: BinaryHeap<Reverse<(u64, u64, usize)>>,
@@ -83,7 +82,7 @@ pub(crate) struct Periodic {
 
 /// Gives each node its share of `count` frames: all nodes together send those that come first. A share that they
 /// draw on together would not do, because each asks for a frame long before it is due.
-pub(crate) fn share(nodes: &mut [Periodic], count: u64) {
+pub(super) fn share(nodes: &mut [Periodic], count: u64) {
     let mut ahead = nodes.to_vec();
     let next =
         |node: &mut Periodic, index: usize| node.advance().map(|(at, _)| Reverse((at, index)));
@@ -99,20 +98,20 @@ pub(crate) fn share(nodes: &mut [Periodic], count: u64) {
 
 /// A frame that one of several senders wants to send, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Offered {
+pub(super) struct Offered {
     /// Which of the network's nodes.
-    pub(crate) sender: u32,
-    pub(crate) at: Time,
+    pub(super) sender: u32,
+    pub(super) at: Time,
     /// Its number is in the first two bytes of its data.
-    pub(crate) frame: Frame,
+    pub(super) frame: Frame,
 }
 
 /// Frames of several senders, in the order of their numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Offers {
-    pub(crate) all: Vec<Offered>,
+pub(super) struct Offers {
+    pub(super) all: Vec<Offered>,
     /// Frames that can have no number: CAN FD, remote frames, and those with less than two bytes of data.
-    pub(crate) left_out: u64,
+    pub(super) left_out: u64,
 }
 
 impl Offers {
@@ -131,7 +130,7 @@ impl Offers {
 }
 
 /// What `sim` offers of periodic traffic with the same seed, at the same instants: by time, of equal times by node.
-pub(crate) fn offered(nodes: &[Node], seed: u64, count: u64) -> Offers {
+pub(super) fn offered(nodes: &[Node], seed: u64, count: u64) -> Offers {
     let mut sources: Vec<_> =
         (0_u64..).zip(nodes).map(|(stream, node)| Periodic::of_node(node, seed, stream)).collect();
     share(&mut sources, count);
@@ -149,7 +148,7 @@ pub(crate) fn offered(nodes: &[Node], seed: u64, count: u64) -> Offers {
 ///
 /// # Errors
 /// The recording cannot be read to its end.
-pub(crate) fn replayed(
+pub(super) fn replayed(
     log: &Path,
     (interface, speed): (Option<&str>, f64),
     count: u64,
@@ -166,7 +165,7 @@ pub(crate) fn replayed(
 }
 
 /// The same frame with a number in the first two bytes of its data; `None` if it has fewer.
-pub(crate) fn numbered(frame: &Frame, number: u64) -> Option<Frame> {
+pub(super) fn numbered(frame: &Frame, number: u64) -> Option<Frame> {
     let mut data = [0; 64];
     let data = &mut data[..frame.data().len()];
     data.copy_from_slice(frame.data());
@@ -179,12 +178,12 @@ const LAST_RELEASE_NS: u64 = i64::MAX as u64;
 
 impl Periodic {
     /// The messages of a node, whose random numbers are of this stream of the seed. Sends nothing until it has its [`share`].
-    pub(crate) fn of_node(node: &Node, seed: u64, stream: u64) -> Self {
+    pub(super) fn of_node(node: &Node, seed: u64, stream: u64) -> Self {
         Self::new(node.messages.clone(), Random::new(seed, (4 << 32) + stream))
     }
 
     /// Sends nothing until it has its [`share`].
-    pub(crate) fn new(messages: Vec<Message>, mut random: Random) -> Self {
+    pub(super) fn new(messages: Vec<Message>, mut random: Random) -> Self {
         let mut due = BinaryHeap::new();
         let messages: Vec<_> = messages
             .into_iter()
@@ -249,7 +248,7 @@ impl Source for Periodic {
 }
 
 /// A recording sent again at its own times, or scaled.
-pub(crate) struct Replay {
+pub(super) struct Replay {
     recording: Recording,
     /// Only frames of this interface.
     interface: Option<String>,
@@ -265,7 +264,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) fn new(
+    pub(super) fn new(
         recording: Recording,
         interface: Option<String>,
         speed: f64,
@@ -284,12 +283,12 @@ impl Replay {
     }
 
     /// Where a failure will be reported.
-    pub(crate) fn failure(&self) -> Rc<RefCell<Option<RecordingError>>> {
+    pub(super) fn failure(&self) -> Rc<RefCell<Option<RecordingError>>> {
         Rc::clone(&self.failure)
     }
 
     /// Where error reports are counted.
-    pub(crate) fn reports(&self) -> Rc<Cell<u64>> {
+    pub(super) fn reports(&self) -> Rc<Cell<u64>> {
         Rc::clone(&self.reports)
     }
 }

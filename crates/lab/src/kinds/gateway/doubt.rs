@@ -14,8 +14,8 @@ use candor_sim::{BusStatistics, Model, Release, Source, Stuffing, Time};
 use candor_time::Nanos;
 use candor_wire::can::{Timing, bits};
 
+use super::settings::{CanGateway, Pace, Sim, Traffic};
 use crate::buses::{self, BusFaults};
-use crate::experiment::{CanGateway, Pace, Traffic, World};
 
 /// What is to be sent on a bus is added up for each of these.
 const WINDOW: Nanos = Nanos::from_secs(1);
@@ -26,7 +26,7 @@ const LONG_WAIT: Nanos = Nanos::from_millis(100);
 
 /// What senders with times want a bus to carry.
 #[derive(Debug, Default)]
-pub(crate) struct Demand {
+pub(super) struct Demand {
     frames: u64,
     busy_ns: u64,
     first: Option<Time>,
@@ -69,14 +69,14 @@ fn percent(busy_ns: u64, time: Nanos) -> f64 {
 }
 
 /// Adds up what a source wants to send.
-pub(crate) struct Metered<S> {
+pub(super) struct Metered<S> {
     source: S,
     timing: Timing,
     demand: Rc<RefCell<Demand>>,
 }
 
 impl<S: Source> Metered<S> {
-    pub(crate) fn new(source: S, timing: Timing, demand: &Rc<RefCell<Demand>>) -> Self {
+    pub(super) fn new(source: S, timing: Timing, demand: &Rc<RefCell<Demand>>) -> Self {
         Self { source, timing, demand: Rc::clone(demand) }
     }
 }
@@ -91,7 +91,7 @@ impl<S: Source> Source for Metered<S> {
 
 /// How long frames of senders with times waited for their bus.
 #[derive(Debug)]
-pub(crate) struct Waits {
+pub(super) struct Waits {
     /// By sender: its bus, and by identifier word how long a frame may wait.
     senders: Vec<(usize, BTreeMap<u32, Nanos>)>,
     /// By bus: the longest wait, and frames that waited longer than they may.
@@ -100,7 +100,7 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// For the senders of an experiment, in the order in which they were added.
-    pub(crate) fn new(can: &CanGateway) -> Self {
+    pub(super) fn new(can: &CanGateway) -> Self {
         let senders = match &can.traffic {
             Traffic::Periodic => can
                 .network
@@ -119,7 +119,7 @@ impl Waits {
     }
 
     /// A frame of `sender` waited so long.
-    pub(crate) fn add(&mut self, sender: u32, can_id: u32, wait: Nanos) {
+    pub(super) fn add(&mut self, sender: u32, can_id: u32, wait: Nanos) {
         let Some((bus, limits)) = self.senders.get(sender as usize) else { return };
         let Some((longest, late)) = self.of_buses.get_mut(*bus) else { return };
         *longest = (*longest).max(wait);
@@ -130,8 +130,7 @@ impl Waits {
 /// Whether a simulation draws numbers that move latencies, so that another seed gives others: the work of a host and its
 /// phases, the tester's delays, bit errors, random times of messages, and data, which decide about stuff bits. Behind
 /// a constant delay, the pause before the next frame moves no latency.
-pub(crate) fn is_random(can: &CanGateway) -> bool {
-    let World::Sim(settings) = &can.world else { return false };
+pub(super) fn is_random(can: &CanGateway, settings: &Sim) -> bool {
     let is_drawn = |message: &Message| {
         message.offset.is_none()
             || message.jitter > Nanos::ZERO
@@ -149,19 +148,19 @@ pub(crate) fn is_random(can: &CanGateway) -> bool {
 }
 
 /// A controller that left its bus.
-pub(crate) struct Left {
+pub(super) struct Left {
     /// The index of the bus.
-    pub(crate) bus: usize,
+    pub(super) bus: usize,
     /// Whose controller it is.
-    pub(crate) whose: String,
+    pub(super) whose: String,
     /// How often it went bus-off.
-    pub(crate) times: u64,
+    pub(super) times: u64,
     /// What destroys frames on the bus, and what brings controllers back.
-    pub(crate) faults: BusFaults,
+    pub(super) faults: BusFaults,
 }
 
 /// What is doubtful about a bus, after the run.
-pub(crate) fn notes(
+pub(super) fn notes(
     can: &CanGateway,
     demands: &[Rc<RefCell<Demand>>],
     waits: &Waits,
@@ -214,7 +213,7 @@ fn overloaded(bus: &Bus, demand: &Demand, (longest, late): (Nanos, u64)) -> Opti
 }
 
 /// The nodes that left the buses of a guest: the gateway's, which are of the guest, and the tester's.
-pub(crate) fn left_in_guest(
+pub(super) fn left_in_guest(
     buses: &[Bus],
     faults: &[BusFaults],
     wire: &Wire,

@@ -15,21 +15,22 @@ use candor_lat::account::{End, Terms};
 use candor_lat::{Tap, TapPath, Taps};
 use candor_protocol::Report;
 
+use super::super::settings::{CanGateway, Traffic};
 use super::evaluate::{bus_rows, conditions};
 use super::journey::Journeys;
-use super::report::{refuse_failures, with_machine};
 use crate::builder::{Copied, ResultBuilder, Sight};
 use crate::buses::counts_of;
 use crate::error::Error;
-use crate::experiment::{CanGateway, Run, Traffic, Vm};
+use crate::experiment::{Run, Vm};
 use crate::result::{Machine, ResultFile, Stopped};
 use crate::sections::BUSES;
+use crate::vm::report::{refuse_failures, with_machine};
 
 const SIGHT: Sight = Sight { taps: TapPath::RECEPTION.taps(), has_rules: false };
 const TERMS: Terms = Terms { is_exact: true, ..Terms::new(TapPath::RECEPTION) };
 
 /// The result of `experiment` in a guest's report; `frames` takes a line of CSV per frame.
-pub(crate) fn evaluate(
+pub(super) fn evaluate(
     run: Run<'_>,
     (can, settings, machine): (&CanGateway, &Vm, Machine),
     report: &Report,
