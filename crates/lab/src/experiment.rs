@@ -68,7 +68,7 @@ impl Experiment {
     /// The virtual machine with its settings, if it runs on one.
     #[must_use]
     pub fn vm(&self) -> Option<&Vm> {
-        self.kind.in_guest().map(InGuest::vm)
+        self.kind.in_guest().map(|(_, vm)| vm)
     }
 }
 
@@ -99,31 +99,28 @@ pub trait Kind: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// What a virtual machine needs of it; `None` if it does not run in one.
-    fn in_guest(&self) -> Option<&dyn InGuest> {
+    /// What a virtual machine needs of it, and the machine with its settings; `None` if it does not run in one.
+    fn in_guest(&self) -> Option<(&dyn InGuest, &Vm)> {
         None
     }
 }
 
 /// What runs in a virtual machine.
 pub trait InGuest {
-    /// The machine with its settings.
-    fn vm(&self) -> &Vm;
-
     /// What the guest is to do.
     ///
     /// # Errors
     /// A guest cannot do it.
-    fn order(&self, experiment: &Experiment) -> Result<Measurement, Error>;
+    fn order(&self, experiment: &Experiment, vm: &Vm) -> Result<Measurement, Error>;
 
-    /// The result in what the guest reports.
+    /// The result in what the guest reports; the bed is the machine with its settings, and what it turned out to be.
     ///
     /// # Errors
     /// The report is of no use, or lines cannot be written.
     fn evaluate(
         &self,
         run: Run<'_>,
-        machine: Identity,
+        bed: (&Vm, Identity),
         report: &Report,
     ) -> Result<ResultFile, Error>;
 }

@@ -109,9 +109,9 @@ impl Machines {
 
     /// What a guest is to do.
     fn order(&self, experiment: &Experiment) -> Result<Order, Error> {
-        let guest = guest(experiment)?;
-        let mut measurement = guest.order(experiment)?;
-        measurement.files.extend(self.driver(guest.vm())?);
+        let (guest, vm) = guest(experiment)?;
+        let mut measurement = guest.order(experiment, vm)?;
+        measurement.files.extend(self.driver(vm)?);
         Ok(Order::Measure(Box::new(measurement)))
     }
 
@@ -167,7 +167,7 @@ impl Slot {
 impl Runner for Machines {
     fn prepare(&self, experiments: &[&Experiment]) -> Result<(), Error> {
         for experiment in experiments {
-            let settings = guest(experiment)?.vm();
+            let (_, settings) = guest(experiment)?;
             self.slot(&settings.machine)?;
             self.driver(settings)?;
         }
@@ -176,16 +176,16 @@ impl Runner for Machines {
 
     fn run(&self, run: Run<'_>, is_fresh: bool) -> Result<Ran, Error> {
         let experiment = run.experiment;
-        let guest = guest(experiment)?;
-        let slot = self.slot(&guest.vm().machine)?;
+        let (guest, vm) = guest(experiment)?;
+        let slot = self.slot(&vm.machine)?;
         let order = self.order(experiment)?;
         let (report, is_cached) = self.report(&slot, &order, is_fresh, run.watch)?;
         let machine = slot.machine.describe();
-        let result = guest.evaluate(run, machine, &report)?;
+        let result = guest.evaluate(run, (vm, machine), &report)?;
         Ok(Ran { result, is_cached })
     }
 }
 
-fn guest(experiment: &Experiment) -> Result<&dyn InGuest, Error> {
+fn guest(experiment: &Experiment) -> Result<(&dyn InGuest, &Vm), Error> {
     experiment.kind.in_guest().ok_or_else(|| elsewhere(experiment, Testbed::Vm))
 }

@@ -35,7 +35,7 @@ use candor_protocol::order::{self, Tester};
 use self::said::{Hosted, Said};
 use super::{Key, KindEntry};
 use crate::error::Error;
-use crate::experiment::{Experiment, InGuest, Kind, Run, Testbed};
+use crate::experiment::{Experiment, InGuest, Kind, Run, Testbed, Vm};
 use crate::reading::reader::Reader;
 use crate::reading::{Common, Examined, Reading, read_load};
 use crate::result::ResultFile;
@@ -199,8 +199,9 @@ impl Kind for CanGateway {
         Some(simulated::run(run, (self, settings)))
     }
 
-    fn in_guest(&self) -> Option<&dyn InGuest> {
-        matches!(self.world, World::Vm(_)).then_some(self)
+    fn in_guest(&self) -> Option<(&dyn InGuest, &Vm)> {
+        let World::Vm(vm) = &self.world else { return None };
+        Some((self, vm))
     }
 }
 

@@ -150,29 +150,23 @@ impl Kind for Ping {
         Some(live::run(run, (self, priority)))
     }
 
-    fn in_guest(&self) -> Option<&dyn InGuest> {
-        matches!(self.world, PingWorld::Vm { .. }).then_some(self)
+    fn in_guest(&self) -> Option<(&dyn InGuest, &Vm)> {
+        let PingWorld::Vm { vm, .. } = &self.world else { return None };
+        Some((self, vm))
     }
 }
 
 impl InGuest for Ping {
-    fn vm(&self) -> &Vm {
-        match &self.world {
-            PingWorld::Vm { vm, .. } => vm,
-            PingWorld::Sim(_) | PingWorld::Host { .. } => unreachable!("`in_guest` has looked"),
-        }
-    }
-
-    fn order(&self, experiment: &Experiment) -> Result<Measurement, Error> {
-        Ok(guest::order(experiment, self, self.vm()))
+    fn order(&self, experiment: &Experiment, vm: &Vm) -> Result<Measurement, Error> {
+        Ok(guest::order(experiment, self, vm))
     }
 
     fn evaluate(
         &self,
         run: Run<'_>,
-        machine: Identity,
+        (vm, machine): (&Vm, Identity),
         report: &Report,
     ) -> Result<ResultFile, Error> {
-        guest::evaluate(run, (self, self.vm(), machine), report)
+        guest::evaluate(run, (self, vm, machine), report)
     }
 }

@@ -20,7 +20,8 @@ impl Machines {
         experiment: &Experiment,
         watch: &dyn Watch,
     ) -> Result<ProfileFile, Error> {
-        let slot = self.slot(&guest(experiment)?.vm().machine)?;
+        let (_, vm) = guest(experiment)?;
+        let slot = self.slot(&vm.machine)?;
         let order = self.order(experiment)?;
         slot.ready(watch)?;
         let (report, profile) = slot.machine.profile(&order, watch)?;

@@ -16,31 +16,24 @@ use candor_protocol::Report;
 use candor_protocol::order::{Gateway, Measurement};
 use candor_vm::Identity;
 
-use super::settings::{CanGateway, World};
+use super::settings::CanGateway;
 use crate::error::Error;
 use crate::experiment::{Experiment, InGuest, Run, Vm};
 use crate::result::ResultFile;
 
 impl InGuest for CanGateway {
-    fn vm(&self) -> &Vm {
-        match &self.world {
-            World::Vm(vm) => vm,
-            World::Sim(_) => unreachable!("`in_guest` has looked"),
-        }
-    }
-
-    fn order(&self, experiment: &Experiment) -> Result<Measurement, Error> {
-        self::order::order(experiment, self, self.vm())
+    fn order(&self, experiment: &Experiment, vm: &Vm) -> Result<Measurement, Error> {
+        self::order::order(experiment, self, vm)
     }
 
     fn evaluate(
         &self,
         run: Run<'_>,
-        machine: Identity,
+        (vm, machine): (&Vm, Identity),
         report: &Report,
     ) -> Result<ResultFile, Error> {
-        let bed = (self, self.vm(), machine);
-        match self.vm().gateway {
+        let bed = (self, vm, machine);
+        match vm.gateway {
             Gateway::Reader => reception::evaluate(run, bed, report),
             _ => evaluate::evaluate(run, bed, report),
         }
