@@ -9,7 +9,7 @@
 //! ```
 //!
 //! This crate is where the parts meet: it gives the rule engine of `candor-engine` to the hosts of
-//! `candor-sim` ([`rules`]) and orders to the machines of `candor-vm`, measures with `candor-lat`, and
+//! `candor-sim` ([`kinds::gateway`]) and orders to the machines of `candor-vm`, measures with `candor-lat`, and
 //! keeps what comes out.
 
 pub mod axis;
@@ -31,13 +31,11 @@ pub mod host;
 pub mod kinds;
 mod locate;
 mod machine;
-pub mod profile;
 pub mod quantity;
 mod reading;
 pub mod report;
 pub mod result;
 pub mod results;
-pub mod rules;
 pub mod run;
 pub mod runner;
 pub mod sections;

@@ -6,7 +6,7 @@ use candor_engine::program::{JobIndex, Match};
 use candor_engine::table::List;
 use candor_engine::{BusIndex, Table};
 use candor_engine::{Egress, Engine, Forward, Passage};
-use candor_lab::rules::{FilterKind, Generated, Modification};
+use candor_lab::kinds::gateway::{FilterKind, Generated, Modification};
 use candor_time::Nanos;
 use candor_wire::can::Frame;
 use candor_wire::can::frame::EFF_FLAG;

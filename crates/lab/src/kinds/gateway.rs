@@ -14,6 +14,8 @@ mod doubt;
 mod guest;
 mod keys;
 mod messages;
+mod profile;
+mod rules;
 mod said;
 mod settings;
 mod sim;
@@ -40,6 +42,7 @@ use crate::reading::reader::Reader;
 use crate::reading::{Common, Examined, Reading, read_load};
 use crate::result::ResultFile;
 
+pub use self::rules::{FilterKind, Generated, Modification};
 pub use self::settings::{CanGateway, Pace, Sim, Traffic, World};
 pub use self::sources::Numbered;
 

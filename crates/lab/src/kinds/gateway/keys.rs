@@ -13,11 +13,11 @@ use candor_rules::job::{Inexpressible, plan};
 use candor_sim::Discipline;
 use candor_time::Nanos;
 
+use super::profile::{self, Profile};
+use super::rules::{FilterKind, Generated, Modification};
 use super::settings::Traffic;
 use crate::locate::locate;
-use crate::profile::{self, Profile};
 use crate::reading::reader::Reader;
-use crate::rules::{FilterKind, Generated, Modification};
 
 /// What passes frames on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use candor_sim::instrument::Instrument;
 use candor_sim::model::{Egress, Linux, Model};
 
 use super::keys::{self, Kind};
+use super::profile::Profile;
 use super::said::{Hosted, Said};
 use super::settings::{Sim, World};
 use crate::experiment::Load;
-use crate::profile::Profile;
 use crate::reading::reader::Reader;
 
 /// The host of a gateway.

@@ -18,13 +18,13 @@ use candor_recording::RecordingError;
 use self::collector::{Collector, Way};
 use super::doubt::{self, Demand, Left, Metered, Waits};
 use super::messages::Messages;
+use super::rules::Rules;
 use super::settings::{CanGateway, Pace, Sim, Traffic};
 use super::sources::{self, Allowance, Periodic, Replay};
 use crate::buses::{bus_config, bus_counts};
 use crate::error::Error;
 use crate::experiment::{Experiment, Run};
 use crate::result::{ResultFile, Stopped};
-use crate::rules::Rules;
 use crate::sections::{self, BUSES, MESSAGES, RULES};
 
 /// The depth of the transmit queue of a tester (the papers set `txqueuelen` to 200).

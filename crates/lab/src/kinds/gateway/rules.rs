@@ -12,15 +12,14 @@ use candor_wire::can::Frame;
 use candor_wire::can::frame::{EFF_FLAG, RTR_FLAG, SFF_MASK};
 
 /// The engine of `candor-engine` behind the interface of the simulation. Port n is bus n.
-pub struct Rules {
+pub(super) struct Rules {
     engine: Engine,
     lengths: Vec<ListLengths>,
 }
 
 impl Rules {
     /// Compiles `table`.
-    #[must_use]
-    pub fn new(table: &Table) -> Self {
+    pub(super) fn new(table: &Table) -> Self {
         let engine = Engine::new(table);
         let buses = 0..engine.program().buses().len() as u16;
         let lengths = buses.map(|bus| engine.program().list_lengths(BusIndex(bus))).collect();
@@ -28,8 +27,7 @@ impl Rules {
     }
 
     /// The engine, for its counters.
-    #[must_use]
-    pub fn engine(&self) -> &Engine {
+    pub(super) fn engine(&self) -> &Engine {
         &self.engine
     }
 }

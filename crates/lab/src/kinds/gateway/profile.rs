@@ -16,44 +16,40 @@ use candor_sim::model::{
 use candor_time::Nanos;
 
 use crate::error::Error;
+use crate::locate::locate;
 
 /// The profiles that are built in: name and text.
-pub const BUILT_IN: &[(&str, &str)] = &[
-    ("mpc5200-2.6.33", include_str!("../../../profiles/mpc5200-2.6.33.toml")),
-    ("mpc5200-2.6.33-rt", include_str!("../../../profiles/mpc5200-2.6.33-rt.toml")),
+const BUILT_IN: &[(&str, &str)] = &[
+    ("mpc5200-2.6.33", include_str!("../../../../../profiles/mpc5200-2.6.33.toml")),
+    ("mpc5200-2.6.33-rt", include_str!("../../../../../profiles/mpc5200-2.6.33-rt.toml")),
 ];
 
 /// A host profile.
 #[derive(Clone, Debug)]
-pub struct Profile {
-    /// What it describes.
-    pub title: String,
+pub(super) struct Profile {
     /// The host without load, with its rules in the kernel.
-    pub host: Linux,
+    pub(super) host: Linux,
     /// What a gateway in user space costs.
-    pub user_space: UserSpace,
+    pub(super) user_space: UserSpace,
     /// What a load on the processor does: the slowdown in percent and more interference.
-    pub cpu_load: (u32, Vec<Interference>),
+    pub(super) cpu_load: (u32, Vec<Interference>),
     /// What a load from the Ethernet is.
-    pub ethernet_load: EthernetLoad,
+    pub(super) ethernet_load: EthernetLoad,
     /// The computer that measured the original.
-    pub tester: Instrument,
-    /// The text of the file, for the record.
-    pub text: String,
+    pub(super) tester: Instrument,
 }
 
 /// The file of a profile that is not built in.
-#[must_use]
-pub fn file(name: &str, base: &Path) -> Option<PathBuf> {
+pub(super) fn file(name: &str, base: &Path) -> Option<PathBuf> {
     let is_built_in = BUILT_IN.iter().any(|(built_in, _)| *built_in == name);
-    (!is_built_in && name.ends_with(".toml")).then(|| crate::locate::locate(base, name))
+    (!is_built_in && name.ends_with(".toml")).then(|| locate(base, name))
 }
 
 /// Loads a built-in profile or, if `name` ends in `.toml`, a file.
 ///
 /// # Errors
 /// There is none of that name, or it is not right.
-pub fn load(name: &str, base: &Path) -> Result<Profile, Error> {
+pub(super) fn load(name: &str, base: &Path) -> Result<Profile, Error> {
     let built_in = BUILT_IN.iter().find(|(built_in, _)| *built_in == name);
     let (file, text) = match (built_in, file(name, base)) {
         (Some((_, text)), _) => (format!("profiles/{name}.toml"), (*text).to_owned()),
@@ -78,8 +74,7 @@ pub fn load(name: &str, base: &Path) -> Result<Profile, Error> {
 fn parse(file: &str, text: &str) -> Result<Profile, Error> {
     let findings = Findings::new();
     let source = Source::new(file, text);
-    let profile =
-        candor_config::parse(&source, &findings).map(|table| read(&table, &findings, text));
+    let profile = candor_config::parse(&source, &findings).map(|table| read(&table, &findings));
     match profile {
         Some(profile) if !findings.has_errors() => Ok(profile),
         _ => Err(Error::Findings(findings)),
@@ -165,11 +160,12 @@ impl<'a> Parameters<'a> {
     }
 }
 
-fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
+fn read(table: &Table, findings: &Findings) -> Profile {
     let empty = Table::new(table.origin().clone());
     let mut file = Parameters { section: Section::new(table, findings), empty: &empty };
     file.section.require(&["title"]);
-    let title = file.section.string("title").unwrap_or_default().to_owned();
+    // What it describes is for its readers.
+    let _ = file.section.string("title");
     let filter = file.table("filter", filter_costs);
     let interference = file.interferences();
     let host = file.table("host", |host| linux(host, filter, interference));
@@ -177,7 +173,7 @@ fn read(table: &Table, findings: &Findings, text: &str) -> Profile {
     let (cpu_load, ethernet_load) = file.table("load", load_costs);
     let tester = file.table("tester", tester);
     file.section.finish();
-    Profile { title, host, user_space, cpu_load, ethernet_load, tester, text: text.into() }
+    Profile { host, user_space, cpu_load, ethernet_load, tester }
 }
 
 /// `[filter]`: what it takes to look through the rules.
@@ -280,8 +276,7 @@ mod tests {
     #[test]
     fn built_in_profiles_are_right() {
         for (name, _) in BUILT_IN {
-            let profile = load(name, Path::new(".")).unwrap_or_else(|error| panic!("{error}"));
-            assert!(!profile.title.is_empty());
+            drop(load(name, Path::new(".")).unwrap_or_else(|error| panic!("{error}")));
         }
     }
 
