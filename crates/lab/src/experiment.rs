@@ -177,7 +177,7 @@ impl fmt::Display for Testbed {
     }
 }
 
-/// What else the gateway's host has to do.
+/// What else a host has to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     pub(crate) cpu: bool,
