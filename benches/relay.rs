@@ -21,7 +21,6 @@ const WINDOW: u64 = 200;
 const ROUNDS: usize = 7;
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What relays.
 #[derive(Clone, Copy)]
 enum Relay {
     /// A call to receive and a call to send for each datagram.

@@ -3,6 +3,8 @@
 //! A file for each class; `python/candor/__init__.py` hands them on. Whatever reads a recording releases the lock of the interpreter, and
 //! looks at signals every some milliseconds.
 
+#![warn(missing_docs)]
+
 mod bits;
 mod database;
 mod decode;

@@ -14,9 +14,7 @@ use rand_pcg::Pcg32;
 /// Which identifiers generated frames have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ids {
-    /// Any standard one, at random.
     RandomStandard,
-    /// Any extended one, at random.
     RandomExtended,
     /// From the first to the last and again from the first; identifier words.
     InTurn(u32, u32),
@@ -52,9 +50,7 @@ impl FromStr for Ids {
 /// How long the data of generated frames is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
-    /// The shortest.
     pub min: usize,
-    /// The longest.
     pub max: usize,
 }
 
@@ -185,7 +181,6 @@ pub struct Settings {
     pub ids: Ids,
     /// Their lengths; CAN FD frames have the next length that CAN FD knows.
     pub lengths: Lengths,
-    /// Their data.
     pub data: Data,
     /// CAN FD frames with bit rate switch.
     pub is_fd: bool,

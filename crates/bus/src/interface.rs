@@ -7,7 +7,6 @@ use candor_wire::can::{Bitrate, Timing};
 /// A CAN interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
     pub name: String,
     /// What it is doing.
     pub state: State,
@@ -55,7 +54,6 @@ pub enum State {
 }
 
 impl State {
-    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Down,
         Self::Up,
@@ -113,7 +111,6 @@ pub enum Frames {
 }
 
 impl Frames {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Classical, Self::Fd, Self::Xl];
 
     const fn from_mtu(mtu: u32) -> Self {

@@ -28,7 +28,6 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// All of them.
     #[must_use]
     pub const fn total(self) -> u64 {
         self.nominal + self.data
@@ -77,13 +76,11 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// Frames per second.
     #[must_use]
     pub fn frames_per_second(&self) -> f64 {
         self.per_second(self.frames)
     }
 
-    /// Bits per second.
     #[must_use]
     pub fn bits_per_second(&self) -> f64 {
         self.per_second(self.bits.total())
@@ -114,9 +111,7 @@ impl Stretch {
 pub struct IdLoad {
     /// SocketCAN's identifier word, without the flag of remote frames.
     pub can_id: u32,
-    /// Its frames.
     pub frames: u64,
-    /// Their bits.
     pub bits: Bits,
 }
 

@@ -7,7 +7,6 @@ use candor_port::{Address, AddressError};
 pub struct NamedPort {
     /// What to call it, if that was said.
     pub name: Option<String>,
-    /// The port.
     pub address: Address,
 }
 

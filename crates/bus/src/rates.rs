@@ -9,7 +9,6 @@ use crate::named::NamedPort;
 /// A port, and the bit rates of its bus if they were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RatedPort {
-    /// The port.
     pub port: NamedPort,
     /// The bit rates, if they were given.
     pub timing: Option<Timing>,
@@ -34,7 +33,6 @@ impl RatedPort {
 /// Why something is no port with bit rates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RatesError {
-    /// The port.
     Port(AddressError),
     /// What stands behind the `@`.
     Rates(String),

@@ -24,7 +24,6 @@ pub struct Figures {
     pub late_p50: Nanos,
     /// 99 of 100.
     pub late_p99: Nanos,
-    /// All of them.
     pub late_max: Nanos,
     /// How much longer it took from the first frame to the last than it should have, in
     /// nanoseconds; negative if it took less.

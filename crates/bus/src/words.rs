@@ -28,7 +28,6 @@ impl View {
         Ok(Self { database, wanted })
     }
 
-    /// The database.
     #[must_use]
     pub const fn database(&self) -> &Arc<Database> {
         &self.database

@@ -45,7 +45,6 @@ pub enum Notice {
     Failed {
         /// Whether it is in a frame of its own.
         is_sender: bool,
-        /// What was wrong.
         kind: ErrorKind,
         /// Where in the frame.
         segment: Segment,
@@ -72,7 +71,6 @@ impl<S: FnMut(NodeId, u64, Notice)> Sink for S {
 /// The way of a frame onto the wire; it ends when its sender knows, at the end of its end-of-frame field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Passage {
-    /// The frame.
     pub frame: Frame,
     /// Since when its sender wanted to send it, in ns.
     pub requested_ns: u64,
@@ -134,7 +132,6 @@ pub enum WireStage {
     GoesOn,
 }
 
-/// What is on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OnWire {
     /// The first of those that send it; its request has the frame.
@@ -254,7 +251,6 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         self.idle_at_ns
     }
 
-    /// The error state of a node.
     #[must_use]
     pub fn state(&self, node: NodeId) -> ErrorState {
         self.node(node).map_or(ErrorState::BusOff, Node::state)

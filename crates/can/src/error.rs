@@ -20,7 +20,6 @@ pub enum ErrorKind {
 /// Where in a frame an error was noticed: bits 4 to 0 of the error code capture register of the SJA1000 (data
 /// sheet, table 20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields have the names of the standard")]
 pub enum Segment {
     Id28To21 = 0b00010,
     StartOfFrame = 0b00011,

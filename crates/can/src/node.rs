@@ -16,7 +16,6 @@ pub struct NodeId(pub u32);
 /// A frame that a node wants to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
-    /// The frame.
     pub frame: Frame,
     /// Its length on the wire: what it has, or what a worst case gives it.
     pub length: Length,
@@ -45,7 +44,6 @@ pub(crate) enum Participation {
     None,
     /// It reads, without acknowledging and without signalling errors.
     Listening,
-    /// As every node does.
     Part,
 }
 
@@ -65,12 +63,17 @@ pub(crate) struct Away {
 pub(crate) enum Role {
     /// It reads it, if it takes part.
     Reads,
-    /// It sends it.
     Sends,
     /// It has begun to send another one and has lost arbitration, which it learns then.
-    Loses { at_ns: u64, bit: u8 },
+    Loses {
+        at_ns: u64,
+        bit: u8,
+    },
     /// It is error-passive and sends another one with the same identifier; it learns then that its bit was overridden.
-    Overridden { at_ns: u64, segment: Segment },
+    Overridden {
+        at_ns: u64,
+        segment: Segment,
+    },
 }
 
 /// A node of a bus.

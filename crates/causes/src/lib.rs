@@ -135,7 +135,6 @@ causes! {
 }
 
 impl Cause {
-    /// The cause of that name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.name() == name)
@@ -161,13 +160,11 @@ impl Endings {
         self.counts[ending as usize] += more;
     }
 
-    /// How many ended in this way.
     #[must_use]
     pub const fn count(&self, ending: Ending) -> u64 {
         self.counts[ending as usize]
     }
 
-    /// How many ended.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()

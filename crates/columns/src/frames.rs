@@ -94,7 +94,6 @@ impl FrameColumns {
         Ok(())
     }
 
-    /// How many rows there are.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows.len()

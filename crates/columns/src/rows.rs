@@ -10,7 +10,6 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 use candor_recording::{InterfaceError, InterfaceIndex, Interfaces, Record};
 
-/// The time zone of all times.
 pub const TIME_ZONE: &str = "UTC";
 
 /// Rows of a name.
@@ -84,7 +83,6 @@ impl Rows {
         [Field::new("time", time, false), Field::new("bus", words(), false)]
     }
 
-    /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.times.len()

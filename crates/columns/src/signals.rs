@@ -18,7 +18,6 @@ use crate::rows::{AddError, Buses, Rows, Table, make_room};
 /// its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// A null.
     #[default]
     Null,
     /// Not a number, so that a column is one piece of memory that NumPy takes as it is.
@@ -58,7 +57,6 @@ struct Column {
 }
 
 impl SignalColumns {
-    /// For the wanted signals of a database.
     #[must_use]
     pub fn new(database: Arc<Database>, wanted: &Wanted, missing: Missing) -> Self {
         let columns = |(number, _): (usize, &Message)| {
@@ -108,7 +106,6 @@ impl SignalColumns {
         self.rows
     }
 
-    /// The database.
     #[must_use]
     pub fn database(&self) -> &Database {
         &self.database

@@ -28,7 +28,6 @@ impl<'a> Section<'a> {
         Self { table, findings, known: Vec::new() }
     }
 
-    /// The table itself.
     #[must_use]
     pub const fn table(&self) -> &'a Table {
         self.table
@@ -99,7 +98,6 @@ impl<'a> Section<'a> {
         self.typed(key, "true or false", Value::as_bool)
     }
 
-    /// An integer of a range.
     pub fn integer<T>(&mut self, key: &'static str, range: RangeInclusive<T>) -> Option<T>
     where
         T: TryFrom<i64> + PartialOrd + Display,

@@ -9,7 +9,6 @@ use candor_time::Nanos;
 pub struct Value {
     /// Where it was written.
     pub origin: Origin,
-    /// What it is.
     pub data: Data,
 }
 
@@ -195,11 +194,9 @@ impl PartialEq for Value {
 /// A key and its value.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The key.
     pub key: String,
     /// Where the key was written first.
     pub origin: Origin,
-    /// The value.
     pub value: Value,
 }
 

@@ -117,7 +117,6 @@ impl Drop for Place {
     }
 }
 
-/// A client that has its place.
 #[derive(Clone, Debug)]
 pub struct Client(Arc<Place>);
 

@@ -2,7 +2,6 @@
 
 use std::fmt::{Display, Write};
 
-/// The type of the content.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A metric of things of a kind: name, what it means, value.

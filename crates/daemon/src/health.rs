@@ -135,7 +135,6 @@ pub fn answer(
     }
 }
 
-/// The limits in a query.
 fn limits(query: &str) -> Result<Vec<MaxSilence>, String> {
     let limit = |(key, value): (Cow<'_, str>, Cow<'_, str>)| match &*key {
         "max_silence" => value.parse().map_err(|reason| format!("max_silence: {reason}")),

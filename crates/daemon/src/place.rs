@@ -144,7 +144,6 @@ impl Found {
 /// A program that is running.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Running {
-    /// What it is called.
     pub name: String,
     /// Its socket.
     pub path: PathBuf,

@@ -31,7 +31,6 @@ pub enum Next {
     Wait,
     /// Read the configuration anew.
     Reload,
-    /// End.
     End,
 }
 
@@ -283,7 +282,6 @@ impl<T: Send + 'static> Loading<T> {
     }
 }
 
-/// Sets an event when it is dropped.
 struct SetOnDrop(Arc<Event>);
 
 impl Drop for SetOnDrop {

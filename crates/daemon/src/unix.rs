@@ -72,7 +72,6 @@ pub struct Error {
     pub kind: Kind,
     /// Where the socket was to be.
     pub path: PathBuf,
-    /// What is wrong.
     pub reason: Reason,
 }
 
@@ -87,7 +86,6 @@ pub enum Reason {
     Io {
         /// What was tried.
         attempt: &'static str,
-        /// The reason.
         error: io::Error,
     },
 }
@@ -124,7 +122,6 @@ impl std::error::Error for Error {}
 pub struct Bound {
     /// Whom they connect to.
     pub listener: UnixListener,
-    /// Its file.
     pub file: SocketFile,
 }
 
@@ -329,7 +326,6 @@ impl SocketWatch {
 }
 
 impl SocketFile {
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -35,7 +35,6 @@ impl Severity {
 pub struct Finding {
     /// Error or warning.
     pub severity: Severity,
-    /// Where.
     pub origin: Origin,
     /// What, in one clause that begins with a small letter.
     pub message: String,

@@ -15,7 +15,6 @@ pub struct Files {
 }
 
 impl Files {
-    /// Those of this machine.
     #[must_use]
     pub fn of_this_machine() -> Self {
         Self::at(Path::new("/"))

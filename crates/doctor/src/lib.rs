@@ -39,7 +39,6 @@ pub enum State {
 }
 
 impl State {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Good, Self::Limited, Self::Missing];
 
     /// `ok`, `limited` or `missing`.
@@ -60,7 +59,6 @@ pub struct Item {
     pub name: &'static str,
     /// Which one, such as `can0`, if there are several.
     pub subject: Option<String>,
-    /// How it is.
     pub state: State,
     /// The fact, a sentence without a full stop.
     pub found: String,

@@ -29,7 +29,6 @@ use candor_port::{
 };
 use candor_port::{Driver, Medium};
 
-/// The driver.
 pub(crate) static DRIVER: Driver = Driver {
     name: "can2udp",
     summary: "one frame per datagram, compatible with Cogent's can2udp",

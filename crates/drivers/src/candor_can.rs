@@ -27,7 +27,6 @@ use candor_wire::can::{Frame, Kind};
 use crate::kernel;
 use crate::wait::Wait;
 
-/// The driver.
 pub(crate) static DRIVER: Driver = Driver {
     name: "candor",
     summary: "a CAN controller with the driver candor_can, a character device",
@@ -136,7 +135,6 @@ fn gone(name: &str, error: &candor_linux::Error) -> Error {
     kernel::while_open(kernel::failure(name, error))
 }
 
-/// A filter as the driver has it.
 fn filter(filter: &Filter) -> device::Filter {
     let Filter { id, mask } = filter.normalized();
     let flags = |word: u32| {

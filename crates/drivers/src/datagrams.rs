@@ -232,7 +232,6 @@ impl Own {
 
 // ---- Receiving ----------------------------------------------------------------------------------
 
-/// What is in a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     /// All of its frames were handed over.
@@ -585,7 +584,6 @@ pub(super) struct Single<W> {
     writes: W,
     /// Datagrams that are kept, one behind the other.
     kept: Vec<u8>,
-    /// The length of each.
     len: usize,
     patience: Patience,
     /// What was kept last could not leave.
@@ -607,7 +605,6 @@ impl<W: Writes> Single<W> {
         }
     }
 
-    /// Sends a datagram by itself.
     fn send(&mut self, bytes: &[u8]) -> Sent {
         let sent = self.outlet.send(bytes);
         self.is_down = sent == Sent::Down;
@@ -824,7 +821,6 @@ pub(super) mod testing {
         frames
     }
 
-    /// The same as text.
     pub(crate) fn texts(frames: &[Received]) -> Vec<String> {
         frames.iter().map(|received| received.frame.to_string()).collect()
     }

@@ -56,7 +56,6 @@ use candor_port::{
 use candor_port::{Driver, Medium};
 use candor_recording::RecordingError;
 
-/// The driver.
 pub(crate) static DRIVER: Driver = Driver {
     name: "file",
     summary: "a recording: receiving replays it, transmitting writes it",
@@ -210,7 +209,6 @@ struct Replay {
 
 /// What a replay has to do now.
 enum Turn {
-    /// A record is due.
     Due(Record),
     /// The next one is due later.
     At(Instant<Monotonic>),

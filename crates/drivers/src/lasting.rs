@@ -21,7 +21,6 @@ use candor_port::{
 
 /// What receivers counted; the fields are those of [`ReceiverCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the counters have the same names")]
 pub struct ReceiverTotals {
     pub frames: u64,
     pub error_reports: u64,
@@ -262,7 +261,6 @@ impl LastingReceiver {
         &self.reception
     }
 
-    /// The present receiver.
     #[must_use]
     pub fn present(&self) -> &dyn Receiver {
         &*self.receiver

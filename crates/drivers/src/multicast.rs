@@ -25,7 +25,6 @@ use candor_port::{
 };
 use candor_port::{Driver, Medium};
 
-/// The driver.
 pub(crate) static DRIVER: Driver = Driver {
     name: "multicast",
     summary: "an IP multicast group, compatible with python-can's udp_multicast",

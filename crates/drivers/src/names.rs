@@ -31,7 +31,6 @@ const STACK: usize = 512 << 10;
 /// The addresses of a host, or why there are none.
 type Answer = Result<Vec<SocketAddr>, String>;
 
-/// What is known of a name.
 #[derive(Default)]
 struct Known {
     answer: Option<(Answer, Instant<Monotonic>)>,

@@ -14,6 +14,8 @@
 //!
 //! This crate reads no files (`candor-rules` does), no clock, and needs only an allocator, for the tables:
 //! it runs on a microcontroller, too.
+
+#![warn(missing_docs)]
 #![no_std]
 
 extern crate alloc;

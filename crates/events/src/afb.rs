@@ -35,10 +35,8 @@ pub enum Api {
 }
 
 impl Api {
-    /// All of them.
     pub const ALL: [Self; 2] = [Self::LowCan, Self::Canbus];
 
-    /// The name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +55,6 @@ pub struct Call {
     pub api: String,
     /// The name behind it.
     pub verb: String,
-    /// The arguments.
     pub arguments: Value,
 }
 
@@ -71,7 +68,6 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// The reason.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
@@ -135,7 +131,6 @@ pub fn reply(id: &str, outcome: Result<Value, &str>, out: &mut Vec<u8>) {
 pub struct Wanted {
     /// The topics.
     pub patterns: Vec<Pattern>,
-    /// Which of their events.
     pub filter: Filter,
     /// Only the newest event of each topic.
     pub is_latest: bool,
@@ -230,7 +225,6 @@ fn id_of(number: u64) -> Option<Id> {
     }
 }
 
-/// The number of an identifier.
 pub(crate) fn id_number(id: Id) -> u32 {
     id_word(id) & EFF_MASK
 }
@@ -276,7 +270,6 @@ fn filter(value: &Value) -> Result<Filter, String> {
     }
 }
 
-/// The event of a signal.
 pub(crate) fn signal_event(
     api: Api,
     topic: &Topic,
@@ -316,7 +309,6 @@ pub(crate) fn signal_event(
     out.extend_from_slice(b"},\"jtype\":\"afb-event\"}]");
 }
 
-/// The event of a frame.
 pub(crate) fn raw_event(topic: &Topic, frame: &Frame, out: &mut Vec<u8>) {
     let name = topic.escaped.as_str();
     for part in ["[5,\"", name, "\",{\"event\":\"", name, "\",\"data\":{"] {

@@ -3,7 +3,6 @@
 use crate::log::{Entry, Mark};
 use crate::topic::TopicId;
 
-/// What an event says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Content<'a> {
     /// The data of a frame.
@@ -12,7 +11,6 @@ pub enum Content<'a> {
     Value(f64, Option<&'a str>),
 }
 
-/// An event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Event<'a> {
     /// What it is about.
@@ -23,7 +21,6 @@ pub struct Event<'a> {
     pub ordinal: u64,
     /// When the frame was received, in ns.
     pub time_ns: u64,
-    /// What it says.
     pub content: Content<'a>,
 }
 
@@ -38,7 +35,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// How many events there are.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.events.len()

@@ -32,12 +32,10 @@ const MOST_DEPTH: usize = 32;
 pub enum Encoding {
     /// CBOR, RFC 8949.
     Cbor,
-    /// MessagePack.
     MessagePack,
 }
 
 impl Encoding {
-    /// All of them.
     pub const ALL: [Self; 2] = [Self::Cbor, Self::MessagePack];
 
     /// Its short name.
@@ -95,7 +93,6 @@ pub struct Call {
     pub id: Value,
     /// What is to be done.
     pub verb: String,
-    /// The arguments.
     pub arguments: Value,
 }
 
@@ -147,7 +144,6 @@ fn begin(encoding: Encoding, items: usize, mark: Mark, out: &mut Vec<u8>) {
     unsigned(encoding, mark.ordinal & 0xFF, out);
 }
 
-/// The event of a signal.
 pub(crate) fn signal_event(
     encoding: Encoding,
     mark: Mark,
@@ -173,7 +169,6 @@ pub(crate) fn raw_event(encoding: Encoding, mark: Mark, data: &[u8], out: &mut V
     out.extend_from_slice(data);
 }
 
-/// What a topic is called.
 pub(crate) fn name_message(encoding: Encoding, topic: u32, name: &str, out: &mut Vec<u8>) {
     array(encoding, 3, out);
     unsigned(encoding, 7, out);
@@ -306,7 +301,6 @@ fn number(encoding: Encoding, value: f64, out: &mut Vec<u8>) {
 pub enum Message {
     /// A reply to the call with this id: its response, or the reason of the refusal.
     Reply(u64, Result<Value, String>),
-    /// An event.
     Event {
         /// The number of its topic.
         topic: u32,
@@ -314,7 +308,6 @@ pub enum Message {
         time_us: u32,
         /// The last eight bits of its ordinal.
         ordinal: u8,
-        /// What it says.
         content: Content,
     },
     /// Several messages.
@@ -327,7 +320,6 @@ pub enum Message {
     Base(u64),
 }
 
-/// What an event says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// The value of a signal, and what that is called.

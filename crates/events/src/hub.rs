@@ -22,7 +22,6 @@ const MOST_BYTES: usize = 8 << 20;
 /// A bus whose frames become events.
 #[derive(Debug)]
 pub struct Bus {
-    /// What it is called.
     pub name: String,
     /// What its frames mean, if that is known.
     pub database: Option<Arc<Database>>,
@@ -570,7 +569,6 @@ impl Hub {
         &self.topics
     }
 
-    /// A topic.
     #[must_use]
     pub fn topic(&self, id: TopicId) -> Option<&Topic> {
         self.topics.get(id.0 as usize)

@@ -24,7 +24,6 @@ pub(crate) struct Mark {
     pub(crate) time_ns: u64,
 }
 
-/// An event in the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) mark: Mark,
@@ -45,7 +44,6 @@ impl Entry {
     }
 }
 
-/// What a log has of a topic.
 #[derive(Clone, Copy, Debug)]
 struct TopicTrace {
     /// The number of its newest event; [`NONE`] if there was none.
@@ -68,7 +66,6 @@ pub struct Log {
     /// Events: that of number `n` is at `n % entries.capacity`.
     entries: Vec<Entry>,
     most_entries: usize,
-    /// By topic.
     traces: Vec<TopicTrace>,
     bytes: Box<[u8]>,
     /// Where the next event begins.

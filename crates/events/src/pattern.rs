@@ -142,7 +142,6 @@ impl<T> Patterns<T> {
         None
     }
 
-    /// Removes a pattern. What it had.
     pub(crate) fn remove(&mut self, pattern: &Pattern) -> Option<T> {
         match pattern {
             Pattern::Name(name) => self.names.remove(name).or_else(|| {
@@ -156,7 +155,6 @@ impl<T> Patterns<T> {
         }
     }
 
-    /// What those have that take a topic.
     pub(crate) fn taking<'a>(&'a self, topic: &'a Topic) -> impl Iterator<Item = &'a T> {
         let (name, plain) = (&*topic.name, topic.plain_name());
         let (of_signal, of_raw) = match topic.is_raw() {
@@ -189,7 +187,6 @@ impl<T> Patterns<T> {
         if topic.is_raw() { 1 } else { 1 + self.glob_steps }
     }
 
-    /// What all of them have.
     pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         let globs = self.globs.values().map(|(_, own)| own);
         let ids = self.ids.values().chain(self.groups.values());

@@ -20,7 +20,6 @@ pub struct Selection {
     found: Vec<(TopicId, u32)>,
 }
 
-/// What there was when it began.
 #[derive(Clone, Copy, Debug)]
 struct Began {
     topics: usize,

@@ -25,7 +25,6 @@ fn end(mark: Mark, out: &mut Vec<u8>) {
     out.extend_from_slice(b"}\n\n");
 }
 
-/// The event of a signal.
 pub(crate) fn signal_event(
     topic: &Topic,
     mark: Mark,
@@ -43,7 +42,6 @@ pub(crate) fn signal_event(
     end(mark, out);
 }
 
-/// The event of a frame.
 pub(crate) fn raw_event(topic: &Topic, mark: Mark, frame: &Frame, out: &mut Vec<u8>) {
     begin(topic, out);
     raw_data(frame, out);

@@ -12,7 +12,6 @@ impl Steps {
         Self(u64::MAX)
     }
 
-    /// So many.
     #[must_use]
     pub const fn new(count: u64) -> Self {
         Self(count)

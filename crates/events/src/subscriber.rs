@@ -67,7 +67,6 @@ enum Search {
 /// What became of the events that a subscriber wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Events delivered.
     pub delivered: u64,
     /// Events that its filters left out.
     pub filtered: u64,
@@ -243,7 +242,6 @@ impl Subscriber {
         self.slots.len()
     }
 
-    /// How many topics it is subscribed to.
     #[must_use]
     pub fn topics(&self, hub: &Hub) -> usize {
         self.slots.iter().filter(|slot| is_there(hub, slot)).count()

@@ -8,14 +8,10 @@ use candor_wire::can::Id;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId(pub u32);
 
-/// What the events of a topic say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The bytes of the frames with an identifier.
-    Raw {
-        /// The identifier.
-        id: Id,
-    },
+    Raw { id: Id },
     /// The value of a signal.
     Signal {
         /// The message, by its place in the DBC file.
@@ -38,7 +34,6 @@ pub struct Topic {
     pub name: Arc<str>,
     /// The bus, by its place in the hub.
     pub bus: usize,
-    /// What its events say.
     pub kind: Kind,
     /// What clients call it in formats with numbers. No other topic ever has it, also not one that takes over its place.
     pub number: u32,

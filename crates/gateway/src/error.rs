@@ -10,7 +10,6 @@ use candor_diagnostics::Findings;
 pub enum Error {
     /// The rule file cannot be read: its name, the reason and the remedy.
     File(String),
-    /// The rules have errors.
     #[cfg(feature = "daemon")]
     Rules(Findings),
     /// A data plane, by its title, cannot carry out these rules: name and reason of each.

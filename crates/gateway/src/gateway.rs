@@ -25,7 +25,6 @@ use crate::snapshot::{PortSnapshot, RuleSnapshot, Snapshot};
 pub struct Rules {
     /// The file that they were read from; empty if they were not.
     pub file: PathBuf,
-    /// The rules.
     pub table: Table,
     /// What is suspicious about them.
     pub warnings: String,

@@ -12,7 +12,6 @@ use crate::plane::Kind;
 pub struct Planned {
     /// The index of the rule.
     pub rule: usize,
-    /// The plane.
     pub plane: &'static Kind,
     /// Why not a plane that is preferred, or that it can.
     pub reason: String,

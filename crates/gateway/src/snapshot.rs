@@ -34,7 +34,6 @@ pub struct Snapshot {
     /// Messages that nobody could read: standard error could not be written, or was full.
     #[serde(default)]
     pub messages_dropped: u64,
-    /// Its ports.
     pub ports: Vec<PortSnapshot>,
     /// Its rules: one entry per destination.
     pub rules: Vec<RuleSnapshot>,
@@ -42,7 +41,6 @@ pub struct Snapshot {
     pub latencies: Vec<LatencySnapshot>,
 }
 
-/// A port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortSnapshot {
     /// What the rules call it.
@@ -148,7 +146,6 @@ pub struct LatencySnapshot {
     pub count: u64,
     /// Their sum, in ns.
     pub sum_ns: u64,
-    /// The shortest.
     pub min_ns: u64,
     /// Half of them were at most this.
     pub p50_ns: u64,
@@ -156,7 +153,6 @@ pub struct LatencySnapshot {
     pub p99_ns: u64,
     /// 999 of 1000 were at most this.
     pub p999_ns: u64,
-    /// The longest.
     pub max_ns: u64,
     /// The same, of the last whole second: how many,
     pub recent_count: u64,

@@ -37,7 +37,6 @@ use crate::{Config, Error, Gateway, Rules, Snapshot, read_rules};
 /// How a gateway runs as a service.
 #[derive(Clone, Debug, Default)]
 pub struct Service {
-    /// The gateway.
     pub gateway: Config,
     /// Whether all memory is kept in RAM.
     pub locks_memory: bool,

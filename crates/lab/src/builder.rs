@@ -26,7 +26,6 @@ pub struct Copied<'a> {
     pub received: Option<&'a dyn Display>,
     /// The word for a frame that nothing stopped: `forwarded` or `delivered`.
     pub passed: &'a str,
-    /// The rule whose copy it was.
     pub rule: &'a str,
 }
 
@@ -48,10 +47,8 @@ pub struct Sight {
     pub has_rules: bool,
 }
 
-/// Makes a result.
 pub struct ResultBuilder<'a> {
     sight: Sight,
-    /// What it has been told.
     pub account: Account,
     pub(crate) run: Run<'a>,
     line: String,

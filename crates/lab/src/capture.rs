@@ -12,11 +12,9 @@ use candor_wire::eth::tte::Measurement;
 
 /// What of a network is captured.
 pub struct Capture<'a> {
-    /// The network.
     pub network: &'a Network,
     /// The index of the only link whose frames are wanted.
     pub link: Option<usize>,
-    /// How many cycles.
     pub cycles: u64,
     /// The seed of jitter, drift and best-effort frames.
     pub seed: u64,

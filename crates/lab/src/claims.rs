@@ -59,7 +59,6 @@ impl Basis {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 3] = [Self::Published, Self::Own, Self::Construction];
 
-    /// The words for it.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -73,7 +72,6 @@ impl Basis {
 /// A statement about results.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Which.
     pub id: String,
     /// What is claimed; empty if the file does not say: see [`Claim::spoken`].
     pub says: String,
@@ -115,11 +113,9 @@ pub struct Verdict {
 /// Whether the values of a claim lie within its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
-    /// All of them.
     Yes,
     /// None of them.
     No,
-    /// Some of them.
     Depends,
     /// It is a matter of chance, and there are too few seeds to tell.
     TooFewSeeds,
@@ -132,7 +128,6 @@ impl Agreement {
     pub const ALL: [Self; 5] =
         [Self::Yes, Self::Depends, Self::No, Self::TooFewSeeds, Self::Missing];
 
-    /// The word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

@@ -9,7 +9,6 @@ use crate::result::ResultFile;
 pub struct Columns {
     /// Whether there is a column with the number of runs.
     pub has_runs: bool,
-    /// The others.
     pub columns: Vec<Column>,
     /// What the heads mean, in lines.
     pub legend: String,
@@ -17,7 +16,6 @@ pub struct Columns {
 
 /// A column: a value of each experiment, over its runs.
 pub struct Column {
-    /// Its head.
     pub head: String,
     /// How its values are shown.
     pub shown: Shown,

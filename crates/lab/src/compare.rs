@@ -34,10 +34,8 @@ pub use self::verdict::{ENOUGH_BOOTS, Sample, Verdict};
 use crate::group::{Group, groups};
 use crate::result::{Machine, ProfileFile, ResultFile, is_loaded, machine};
 
-/// What one side of a comparison has.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// Its results.
     pub results: Vec<ResultFile>,
     /// Its counts of instructions.
     pub profiles: Vec<ProfileFile>,

@@ -47,7 +47,6 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Of these experiments.
     #[must_use]
     pub fn new(experiments: &[Experiment]) -> Self {
         let mut coverage = Self::default();
@@ -80,7 +79,6 @@ impl Coverage {
         self.kernels.len() * Self::PER_KERNEL
     }
 
-    /// How many of them are covered.
     #[must_use]
     pub fn covered(&self) -> usize {
         self.kernels.values().map(Vec::len).sum()

@@ -11,7 +11,6 @@ use candor_diagnostics::Findings;
 pub enum Error {
     /// A file or folder could not be read or written.
     Io {
-        /// Which.
         path: PathBuf,
         /// What was tried: `cannot be read`.
         what: &'static str,

@@ -31,7 +31,6 @@ pub struct Experiment {
     pub axes: Vec<(String, String)>,
     /// Everything that was set, as TOML.
     pub config: String,
-    /// The seed.
     pub seed: u64,
     /// Frames to send at most.
     pub count: u64,
@@ -127,7 +126,6 @@ pub trait InGuest {
 
 /// An experiment that is being run.
 pub struct Run<'a> {
-    /// Which.
     pub experiment: &'a Experiment,
     /// The command that runs it again, for its result.
     pub command: String,
@@ -157,7 +155,6 @@ pub enum Testbed {
 }
 
 impl Testbed {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Sim, Self::Vm, Self::Host];
 
     /// The name in files and results.
@@ -198,7 +195,6 @@ impl Load {
 /// The settings of an experiment on a virtual machine.
 #[derive(Clone, Debug)]
 pub struct Vm {
-    /// The machine.
     pub machine: MachineChoice,
     /// What can go wrong, for each bus; nothing does with a tester inside.
     pub faults: Vec<BusFaults>,
@@ -210,7 +206,6 @@ pub struct Vm {
     pub gateway: order::Gateway,
     /// What else the machine has to do.
     pub load: order::Load,
-    /// How it is set up.
     pub settings: Settings,
     /// Files for the guest.
     pub files: Vec<File>,
@@ -236,7 +231,6 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// As an order says it.
     #[must_use]
     pub const fn of_order(&self) -> order::Driver {
         match self {
@@ -257,15 +251,12 @@ impl Driver {
 /// Which machine an experiment wants. Equal ones are booted once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MachineChoice {
-    /// Its kernel.
     pub kernel: KernelChoice,
     /// Million instructions per second.
     pub mips: u32,
     /// What is added to the kernel's command line.
     pub parameters: String,
-    /// Where the tester is.
     pub tester: order::Tester,
-    /// Which of its boots.
     pub boot: Boot,
 }
 
@@ -287,18 +278,12 @@ impl fmt::Display for MachineChoice {
     }
 }
 
-/// Which kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KernelChoice {
     /// One of Debian's: `6.12`, `6.12-rt`, `debian:VERSION`.
     Named(String),
     /// One's own.
-    Files {
-        /// The kernel.
-        image: PathBuf,
-        /// The folder with its modules.
-        modules: PathBuf,
-    },
+    Files { image: PathBuf, modules: PathBuf },
 }
 
 impl KernelChoice {

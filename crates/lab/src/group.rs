@@ -52,7 +52,6 @@ impl Group<'_> {
         Range::from_values(self.runs.iter().filter_map(|run| figure(run)))
     }
 
-    /// The sum of a counter.
     pub fn sum(&self, counter: impl Fn(&ResultFile) -> u64) -> u64 {
         self.runs.iter().map(|run| counter(run)).sum()
     }

@@ -59,7 +59,6 @@ pub struct Change {
 pub struct Point {
     /// The experiment, without the name of its kernel.
     pub experiment: String,
-    /// Its line of kernels.
     pub line: KernelLine,
     /// The release of the kernel, as `uname -r` has it.
     pub release: String,

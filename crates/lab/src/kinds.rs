@@ -60,7 +60,6 @@ pub struct Key {
 /// Some kinds, in the order of tables. The first is the usual one.
 pub type Kinds = &'static [&'static KindEntry];
 
-/// All that there are here.
 pub static KINDS: Kinds = &[&gateway::KIND, &signals::KIND, &ping::KIND, &time_triggered::KIND];
 
 /// The kind of that name, or the usual one.

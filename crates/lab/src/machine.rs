@@ -10,7 +10,6 @@ use serde::Serialize;
 pub(crate) struct HostMachine {
     /// The model of its processors.
     pub(crate) cpu: String,
-    /// How many there are.
     pub(crate) cpus: usize,
     /// The release of its kernel.
     pub(crate) kernel: String,
@@ -75,7 +74,6 @@ impl Watched {
     }
 }
 
-/// A file of one line.
 fn line(path: &str) -> String {
     fs::read_to_string(path).map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
 }

@@ -102,7 +102,6 @@ impl Quantity {
         }
     }
 
-    /// Its unit.
     #[must_use]
     pub const fn unit(&self) -> Unit {
         match self {

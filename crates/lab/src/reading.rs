@@ -89,7 +89,6 @@ impl<'a> Common<'a> {
     }
 }
 
-/// Which load, and how much of it.
 pub(crate) fn read_load(mut section: Section<'_>) -> (Load, LoadSize) {
     section.require(&["kind"]);
     let load = |cpu, ethernet| Load { cpu, ethernet };

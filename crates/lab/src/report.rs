@@ -74,9 +74,7 @@ pub struct Besides<'a> {
 /// A claim as the page shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JudgedClaim {
-    /// Which.
     pub id: String,
-    /// What is claimed.
     pub says: String,
     /// What was published, for people.
     pub published: String,

@@ -78,7 +78,6 @@ pub struct ProfileFile {
     pub candor: String,
     /// The machine it ran on.
     pub machine: Machine,
-    /// The seed.
     pub seed: u64,
     /// Every setting, as TOML.
     pub config: String,

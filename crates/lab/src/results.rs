@@ -16,7 +16,6 @@ use crate::sections;
 /// Why there are no results or no report: where, what is wrong, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The file or folder.
     pub path: PathBuf,
     /// Line and column, both from 1, where they are known.
     pub position: Option<(usize, usize)>,

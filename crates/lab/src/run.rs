@@ -26,13 +26,11 @@ pub trait Progress: Sync {
     fn note(&self, experiment: &Experiment, text: &str) {
         let _ = (experiment, text);
     }
-    /// An experiment has ended.
     fn finished(&self, experiment: &Experiment, ended: &Ended);
 }
 
 /// How experiments are run.
 pub struct Settings<'a> {
-    /// The testbeds.
     pub testbeds: &'a Testbeds,
     /// The command that runs one experiment again.
     pub command: &'a (dyn Fn(&Experiment) -> String + Sync),
@@ -64,14 +62,12 @@ pub struct Difference {
     pub line: usize,
     /// What it is in the first run; `None` if there is no such line.
     pub first: Option<String>,
-    /// What it is in the second.
     pub second: Option<String>,
 }
 
 /// What became of a campaign, each in the order of the experiments.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// What was finished.
     pub finished: Vec<Ran>,
     /// Experiments of which two runs differ.
     pub differences: Vec<(String, Difference)>,
@@ -82,7 +78,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The results.
     #[must_use]
     pub fn results(&self) -> Vec<ResultFile> {
         self.finished.iter().map(|ran| ran.result.clone()).collect()

@@ -9,7 +9,6 @@ pub use crate::watch::{Unwatched, Watch};
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// The result.
     pub result: ResultFile,
     /// Whether it is known from an earlier run.
     pub is_cached: bool,

@@ -90,7 +90,6 @@ pub fn sweeps(results: &[&ResultFile], axis: &str, metric: Metric) -> Vec<Sweep>
     sweeps.into_iter().map(sweep).collect()
 }
 
-/// A sweep on its way.
 struct Points {
     title: String,
     experiment: String,

@@ -16,7 +16,6 @@ use crate::runner::Runner;
 use crate::simulate::Simulation;
 use crate::vm::Machines;
 
-/// All testbeds there are.
 #[derive(Default)]
 pub struct Testbeds {
     sim: Simulation,

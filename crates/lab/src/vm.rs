@@ -29,7 +29,6 @@ use crate::runner::{Ran, Runner, Watch, elsewhere};
 
 /// A machine that performs orders.
 pub trait Machine: Send + Sync {
-    /// What it is, for results.
     fn describe(&self) -> result::Machine;
     /// A hash over everything that can influence what it makes of an order.
     fn hash(&self) -> &str;

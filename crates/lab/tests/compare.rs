@@ -53,7 +53,6 @@ fn on(result: &mut ResultFile, machine: &Machine) {
     result.sections = std::mem::take(&mut result.sections).with_one(&MACHINE, row);
 }
 
-/// The same of a simulation.
 fn simulated(name: &str, kernel: &str, latencies: [i64; 3]) -> ResultFile {
     ResultFile { testbed: "sim".into(), ..result(name, kernel, latencies) }
 }

@@ -39,7 +39,6 @@ fn read(experiment: &str) -> Result<Campaign, String> {
     read_with(experiment, RULES)
 }
 
-/// The same with other rules.
 fn read_with(experiment: &str, rules: &str) -> Result<Campaign, String> {
     let folder = tempfile::tempdir().unwrap();
     let car = folder.path().join("car");

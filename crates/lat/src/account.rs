@@ -68,7 +68,6 @@ impl<'a> End<'a> {
         Self { stream: None, number, taps, known_ns: 0, stopped_by: Some(cause) }
     }
 
-    /// How it ended.
     #[must_use]
     pub fn ending(&self) -> Ending {
         self.stopped_by.map_or(Ending::Received, Cause::ending)
@@ -176,7 +175,6 @@ impl Counts {
 pub struct Taken {
     /// How the frame had ended before, if another copy had.
     pub before: Option<Ending>,
-    /// How it has ended now.
     pub now: Ending,
     /// How it stands to those of its stream, if it arrived.
     pub order: Option<Order>,

@@ -33,7 +33,6 @@ impl Latencies {
         }
     }
 
-    /// As a histogram.
     #[must_use]
     pub fn histogram(&self) -> Cow<'_, Histogram> {
         match self {

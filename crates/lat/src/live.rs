@@ -99,7 +99,6 @@ impl Counts {
         (self.count() > 0).then_some(self.max_ns)
     }
 
-    /// The sum of all.
     #[must_use]
     pub const fn sum_ns(&self) -> u64 {
         self.sum_ns

@@ -84,7 +84,6 @@ metrics! {
     ControllerWait "controller_wait" "Wait in the controller" = Read - SourceEnd;
     /// Handling by the host: receive queue, rules, copies.
     HostTime "host_time" "Time in the host" = Enqueued - Read;
-    /// In the egress queue.
     EgressWait "egress_wait" "Wait in the egress queue" = Loaded - Enqueued;
     /// In the transmitting controller, waiting for the target bus.
     BusWait "bus_wait" "Wait for the target bus" = TargetStart - Loaded;
@@ -155,7 +154,6 @@ impl Metric {
         format!("{} - {}{rest}", to.name(), from.name())
     }
 
-    /// The metric of that key.
     #[must_use]
     pub fn from_key(key: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|metric| metric.key() == key)

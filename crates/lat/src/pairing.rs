@@ -42,7 +42,6 @@ pub fn number_of(data: &[u8]) -> Option<u16> {
     data.first_chunk().map(|&bytes| u16::from_be_bytes(bytes))
 }
 
-/// When to give up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// A frame that arrives later than this after it was sent is lost.
@@ -64,32 +63,20 @@ pub enum Outcome {
     /// It was sent and received.
     Paired(Pair),
     /// It was sent and not received in time.
-    Lost {
-        /// Its number.
-        number: u16,
-        /// When it was sent.
-        sent_ns: u64,
-    },
+    Lost { number: u16, sent_ns: u64 },
     /// It was received once more.
     Duplicated {
-        /// Its number.
         number: u16,
         /// When this copy was received.
         received_ns: u64,
     },
     /// It was received without having been sent, or after it was given up.
-    Unknown {
-        /// Its number.
-        number: u16,
-        /// When it was received.
-        received_ns: u64,
-    },
+    Unknown { number: u16, received_ns: u64 },
 }
 
 /// A frame that was sent and received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Its number.
     pub number: u16,
     /// When the monitor saw it on the source bus.
     pub sent_ns: u64,

@@ -60,7 +60,6 @@ impl TapPath {
     pub const TIME_TRIGGERED: &Self =
         &Self::new("time-triggered", &[Tap::Due, Tap::Dispatched, Tap::Arrived]);
 
-    /// Every path.
     pub const ALL: [&Self; 6] = [
         Self::CAN_GATEWAY,
         Self::HOST,
@@ -97,7 +96,6 @@ impl TapPath {
         self.name
     }
 
-    /// The path of that name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<&'static Self> {
         Self::ALL.into_iter().find(|path| path.name == name)

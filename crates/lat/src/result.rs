@@ -50,7 +50,6 @@ pub struct ResultFile {
     pub conditions: String,
     /// The path of its frames, by the name of a [`TapPath`].
     pub path: String,
-    /// The seed.
     pub seed: u64,
     /// Whether a simulation drew numbers that move latencies, so that another seed gives others.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
@@ -98,7 +97,6 @@ pub struct Stopped {
     pub cause: String,
     /// How the cause ends a frame: `not_routed`, `refused` or `lost`.
     pub ending: String,
-    /// How many.
     pub frames: u64,
 }
 
@@ -129,7 +127,6 @@ impl ResultFile {
         self.metric(TapPath::by_name(&self.path)?.main_metric()?)
     }
 
-    /// The figures of a metric.
     #[must_use]
     pub fn metric(&self, metric: Metric) -> Option<&Figures> {
         self.metrics.get(metric.key())

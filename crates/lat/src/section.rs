@@ -10,17 +10,12 @@ use crate::Figures;
 pub enum Unit {
     /// Words.
     Text,
-    /// Things of any kind.
     Count,
-    /// Frames.
     Frames,
-    /// Nanoseconds.
     Nanoseconds,
     /// Percent of the frames that were sent, of the time, or of all processors.
     Percent,
-    /// Bytes.
     Bytes,
-    /// Bits per second.
     BitsPerSecond,
     /// Instructions.
     Instructions,
@@ -43,7 +38,6 @@ impl Unit {
     }
 }
 
-/// A column of a section.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Column {
     /// Its key in files, with the unit at the end if it is one of time.
@@ -55,7 +49,6 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column.
     #[must_use]
     pub const fn new(key: &'static str, label: &'static str, unit: Unit) -> Self {
         Self { key, label, unit }
@@ -71,9 +64,7 @@ impl Column {
 /// Where a section is shown besides the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shown {
-    /// Nowhere.
     Nowhere,
-    /// In the report.
     Report,
     /// In the report and in the terminal.
     Everywhere,
@@ -88,7 +79,6 @@ pub struct SectionKind {
     pub title: &'static str,
     /// Its columns, in the order of tables.
     pub columns: &'static [Column],
-    /// Where it is shown.
     pub shown: Shown,
 }
 
@@ -121,7 +111,6 @@ pub enum Cell {
     Empty,
     /// A whole number.
     Count(u64),
-    /// A number.
     Number(f64),
     /// Words.
     Text(String),
@@ -223,7 +212,6 @@ pub enum Section {
 }
 
 impl Section {
-    /// Its rows.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         match self {
@@ -274,7 +262,6 @@ impl Sections {
         })
     }
 
-    /// The section of that kind.
     #[must_use]
     pub fn get(&self, kind: &SectionKind) -> Option<&Section> {
         self.0.get(kind.key)
@@ -301,7 +288,6 @@ impl Sections {
         self.one(kind)?.get(key)
     }
 
-    /// The same as a number.
     #[must_use]
     pub fn number(&self, kind: &SectionKind, key: &str) -> Option<f64> {
         self.cell(kind, key)?.number()

@@ -33,7 +33,6 @@ macro_rules! taps {
         }
 
         impl Tap {
-            /// How many taps there are.
             pub const COUNT: usize = Self::ALL.len();
 
             /// All taps in the order of a frame's way.

@@ -38,7 +38,6 @@ pub mod error {
     pub const BUS: u32 = 0x08;
     /// Arbitration was lost.
     pub const ARBITRATION: u32 = 0x10;
-    /// All of them.
     pub const ALL: u32 = 0x1F;
 }
 
@@ -85,7 +84,6 @@ impl Frame {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// The identifier.
     pub id: u32,
     /// Its bits that count.
     pub mask: u32,
@@ -243,7 +241,6 @@ pub const NO_LOCAL: u32 = 2;
 pub enum Limit {
     /// Not at all.
     Now,
-    /// Until then.
     Until(Instant<Monotonic>),
     /// For ever.
     Never,

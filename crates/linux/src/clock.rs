@@ -19,9 +19,7 @@ use rustix::thread::{ClockId, Timespec};
 use crate::error::check;
 use crate::{Errno, Error};
 
-/// A clock of the kernel.
 pub trait KernelClock: Clock {
-    /// Its number.
     const ID: clockid_t;
 }
 
@@ -54,7 +52,6 @@ impl KernelClock for ProcessCpu {
 impl Wakes for Monotonic {}
 impl Wakes for Realtime {}
 
-/// What the clock says.
 #[must_use]
 pub fn now<C: KernelClock>() -> Instant<C> {
     // The clocks above are there on every Linux.

@@ -59,7 +59,6 @@ const STAMP_OF_SENDING: u32 = 0;
 /// Which frames a socket receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// All.
     #[default]
     All,
     /// Those of an EtherType, 0x0600 or more.

@@ -188,7 +188,6 @@ impl Folder {
 pub struct Private(PathBuf);
 
 impl Private {
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

@@ -117,7 +117,6 @@ fn collect(name: &str, wanted: Use) -> InterfaceFacts {
     }
 }
 
-/// How many interfaces are named.
 const MOST_NAMES: usize = 8;
 
 fn judge(name: &str, wanted: Use, facts: &InterfaceFacts) -> String {

@@ -47,13 +47,11 @@ pub enum Outcome {
     Held(Holder),
 }
 
-/// Who holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// Its process id, if the process named in the file is alive and has the file open. `None` if
     /// that cannot be seen, such as from within another PID namespace.
     pub process: Option<u32>,
-    /// The locked file.
     pub path: PathBuf,
 }
 
@@ -94,7 +92,6 @@ impl Lock {
         Err(error.with_remedy("name your own folder with XDG_RUNTIME_DIR"))
     }
 
-    /// The locked file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -13,7 +13,6 @@ const NO_MODULES: &str = "this kernel was built without module support";
 /// What became of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loaded {
-    /// It is loaded now.
     Now,
     /// It was there before, with whatever parameters it was given then.
     Before,

@@ -80,7 +80,6 @@ impl Notifier {
         }
     }
 
-    /// To nobody.
     #[must_use]
     pub const fn to_nobody() -> Self {
         Self { socket: None }

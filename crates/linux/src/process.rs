@@ -26,7 +26,6 @@ pub struct Child {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// What it was.
     pub id: u32,
     /// Its exit status, or the signal that ended it.
     pub status: Result<i32, i32>,
@@ -69,7 +68,6 @@ pub fn fork(body: impl FnOnce() -> i32) -> Result<Child, Error> {
 }
 
 impl Child {
-    /// Its number.
     #[must_use]
     pub const fn id(&self) -> u32 {
         self.id

@@ -278,7 +278,6 @@ pub fn set_timer_slack(nanos: u32) -> Result<(), Error> {
 /// A task by its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Named {
-    /// Its number.
     pub id: u32,
     /// Its name (`comm`): all of a kernel thread's, the first 15 bytes of others.
     pub name: String,

@@ -91,7 +91,6 @@ impl Folders {
         &self.system
     }
 
-    /// Whose folders these are.
     #[must_use]
     pub const fn user(&self) -> u32 {
         self.user

@@ -33,7 +33,6 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Hangup, Self::Interrupt, Self::Terminate, Self::Quit, Self::TimeIsOver];
 

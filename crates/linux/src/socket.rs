@@ -163,7 +163,6 @@ pub(crate) fn set_blocking(fd: BorrowedFd<'_>, is_blocking: bool) -> Result<(), 
 pub(crate) struct Message<'c> {
     /// How many bytes; with `MSG_TRUNC`, those that there was no room for too.
     pub(crate) count: usize,
-    /// The control messages.
     pub(crate) control: &'c [u8],
 }
 
@@ -210,7 +209,6 @@ pub(crate) fn retry(mut call: impl FnMut() -> isize) -> Result<Option<usize>, Er
     }
 }
 
-/// The same for a call of rustix.
 pub(crate) fn retried<T>(call: impl FnMut() -> rustix::io::Result<T>) -> Result<Option<T>, Errno> {
     match rustix::io::retry_on_intr(call) {
         Ok(value) => Ok(Some(value)),

@@ -94,7 +94,6 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// This address.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         let (raw, len) = RawSocketAddress::new(address);
@@ -370,11 +369,9 @@ fn bind_with(address: SocketAddr, is_shared: bool) -> Result<UdpSocket, Error> {
 /// By which interface datagrams of a group come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// The one that the routes say.
     Routes,
     /// The one with this index.
     Interface(u32),
-    /// The one with this address.
     Address(Ipv4Addr),
 }
 

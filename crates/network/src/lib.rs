@@ -10,6 +10,8 @@
 //!  DBC, rule files -+                        +--> checks of a gateway's rules
 //! ```
 
+#![warn(missing_docs)]
+
 pub mod bound;
 #[cfg(feature = "file")]
 pub mod file;

@@ -30,7 +30,6 @@ use tempfile::NamedTempFile;
 pub enum Existing {
     /// It stays as it is, and the output is refused with [`ErrorKind::AlreadyExists`].
     Keep,
-    /// The output replaces it.
     Replace,
 }
 

@@ -30,7 +30,6 @@ macro_rules! say {
     };
 }
 
-/// Says a line.
 pub fn line(mut text: String) {
     text.push('\n');
     lines(text);

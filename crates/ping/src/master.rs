@@ -36,7 +36,6 @@ pub struct Track {
     pub period: Nanos,
 }
 
-/// What a master does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// What goes on side by side; identifiers differ.
@@ -171,7 +170,6 @@ pub struct Trip {
     pub track: usize,
     /// Which request of it, from 0.
     pub number: u64,
-    /// The request.
     pub request: Frame,
     /// When it was handed to the port.
     pub sent: Instant<Monotonic>,
@@ -283,7 +281,6 @@ impl Master {
         Ok(Self { tracks: tracks.collect(), plan, answered: None, is_ended: false })
     }
 
-    /// What it does.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan

@@ -59,7 +59,6 @@ impl Pair {
             .flatten()
     }
 
-    /// A request with this data.
     pub(crate) fn request_with(self, data: &[u8], fd_flags: Option<u8>) -> Option<Frame> {
         self.frame(self.request, data, fd_flags)
     }

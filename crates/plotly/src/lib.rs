@@ -9,7 +9,6 @@ use flate2::read::GzDecoder;
 /// The script, compressed by gzip. It defines `Plotly`.
 pub static COMPRESSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plotly.min.js.gz"));
 
-/// The script.
 #[must_use]
 pub fn script() -> String {
     let mut script = String::new();

@@ -10,6 +10,8 @@
 //! a connection. A [`Driver`] is a kind of port, a [`Registry`] the drivers that a program has; those of Candor
 //! are in `candor-drivers`. This crate knows no operating system, but that some have descriptors to wait on.
 
+#![warn(missing_docs)]
+
 mod address;
 mod control;
 mod driver;

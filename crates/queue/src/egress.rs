@@ -108,7 +108,6 @@ struct Place {
 #[derive(Clone, Debug)]
 pub struct Taken<T> {
     place: Place,
-    /// The item.
     pub item: T,
 }
 

@@ -48,7 +48,6 @@ pub enum Discipline {
 }
 
 impl Discipline {
-    /// All of them.
     pub const ALL: [Self; 2] = [Self::Fifo, Self::Priority];
 
     /// The word for it.
@@ -186,7 +185,6 @@ impl<T> ByPriority<T> {
         self.in_use() >= self.depth
     }
 
-    /// How many it has refused.
     #[must_use]
     pub const fn refused(&self) -> u64 {
         self.refused
@@ -202,7 +200,6 @@ impl<T> ByPriority<T> {
 pub struct Taken<T> {
     key: u32,
     arrival: u64,
-    /// The item.
     pub item: T,
 }
 

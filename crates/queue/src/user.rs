@@ -40,9 +40,7 @@ pub enum Rejected<T> {
 /// How many slots the queues of a user have, and what they accept.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What the user receives.
     pub receive: Acceptance,
-    /// The slots for what it receives.
     pub receive_slots: usize,
     /// What a full receive queue gives up.
     pub receive_policy: Policy,

@@ -45,6 +45,8 @@
 //! # Ok::<(), candor_recording::DecodeError>(())
 //! ```
 
+#![warn(missing_docs)]
+
 mod can_udp;
 mod compression;
 #[cfg(feature = "create")]

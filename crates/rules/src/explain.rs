@@ -30,7 +30,6 @@ pub const MOST_PASSES: usize = 256;
 pub struct Pass {
     /// The bus.
     pub bus: BusIndex,
-    /// The frame.
     pub frame: Frame,
     /// Where it first came in, and how often it was passed on.
     pub passage: Passage,

@@ -69,14 +69,12 @@ impl<I> Job<I> {
     }
 }
 
-/// A job, and what it is for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     /// The index of the rule in its table.
     pub rule: usize,
     /// The index of the destination in [`Rule::to`].
     pub destination: usize,
-    /// The job.
     pub job: Job,
 }
 

@@ -237,7 +237,6 @@ pub struct Counters {
 pub struct DecodeError {
     /// The offset in the payload.
     pub at: usize,
-    /// What is wrong there.
     pub reason: &'static str,
 }
 

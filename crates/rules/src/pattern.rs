@@ -39,7 +39,6 @@ pub struct Pattern {
 pub struct PatternError {
     /// The bytes of the text that are wrong.
     pub span: Range<usize>,
-    /// What is wrong with them.
     pub message: String,
     /// What to write instead.
     pub hint: Cow<'static, str>,

@@ -64,7 +64,6 @@ impl std::error::Error for Error {}
 pub enum Event {
     /// A signal has a value.
     Signal {
-        /// Its name.
         name: Arc<str>,
         /// Its value, in its unit; `None` if it is no number.
         value: Option<f64>,
@@ -77,7 +76,6 @@ pub enum Event {
     Frame {
         /// Bus and identifier.
         name: Arc<str>,
-        /// Its data.
         data: Vec<u8>,
     },
     /// So many events were missed since the last one.

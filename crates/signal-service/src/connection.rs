@@ -144,7 +144,6 @@ impl Silence {
 /// When a connection looks for events again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// When there are some.
     Due,
     /// When everybody else had a turn: it is still looking at what came up.
     Soon,

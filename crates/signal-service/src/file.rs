@@ -85,7 +85,6 @@ pub fn parse(
     (config.filter(|_| !findings.has_errors()), findings)
 }
 
-/// Reads a file.
 struct Reader<'a> {
     findings: &'a Findings,
     folder: &'a Path,

@@ -105,7 +105,6 @@ pub(crate) async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>) {
     let _ = tokio::time::timeout(FAREWELL, gone).await;
 }
 
-/// Answers a request.
 async fn answer(request: Request<Incoming>, shared: &Arc<Shared>, client: &Client) -> Answer {
     let path = request.uri().path();
     if path == "/api" {

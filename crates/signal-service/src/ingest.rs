@@ -270,10 +270,8 @@ impl Ingest {
     }
 }
 
-/// How much was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
-    /// What was there.
     All,
     /// There is more.
     Some,

@@ -448,7 +448,6 @@ impl Service {
         self.ingests.iter().map(|(name, ingest)| (name.as_str(), &ingest.address))
     }
 
-    /// How many signals there are.
     #[must_use]
     pub fn signals(&self) -> usize {
         let hub = self.shared.hub();

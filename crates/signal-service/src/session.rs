@@ -20,7 +20,6 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// The subscriber for a format.
     pub(crate) fn of(&mut self, format: Format, hub: &mut Hub) -> &mut Subscriber {
         let place = self.subscribers.iter().position(|(other, _)| *other == format);
         let place = place.unwrap_or_else(|| {
@@ -46,7 +45,6 @@ impl Subscriptions {
         subscribed.peek().is_some() && subscribed.all(|(_, it)| it.is_latest())
     }
 
-    /// All of them.
     pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Subscriber> {
         self.subscribers.iter_mut().map(|(_, subscriber)| subscriber)
     }

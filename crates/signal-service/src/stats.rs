@@ -20,7 +20,6 @@ pub struct Stats {
     pub buses: Vec<BusStats>,
     /// How often buses were changed.
     pub changes: u64,
-    /// The subscribers that there are.
     pub subscribers: Vec<SubscriberStats>,
     /// How long it has been running, in ns.
     pub uptime_ns: u64,
@@ -35,9 +34,7 @@ pub struct Stats {
 /// A bus.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BusStats {
-    /// What it is called.
     pub name: String,
-    /// Its port.
     pub port: String,
     /// Frames received.
     pub frames: u64,
@@ -60,14 +57,12 @@ pub struct BusStats {
     pub silent_ns: u64,
 }
 
-/// A subscriber.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubscriberStats {
     /// Its number, which no other one has or had.
     pub id: u64,
     /// The format of its events.
     pub format: String,
-    /// Topics that it is subscribed to.
     pub topics: u64,
     /// Events that it got.
     pub delivered: u64,

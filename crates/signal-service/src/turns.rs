@@ -16,7 +16,6 @@ const SLICE: u64 = 10_000;
 
 /// What longer works share.
 pub(crate) struct Turns {
-    /// Whose turn it is.
     slice: Semaphore,
     /// Who gathers a long answer, which takes memory.
     answer: Arc<Semaphore>,

@@ -30,7 +30,6 @@ const ENTRY: u64 = 8;
 
 /// What is answered.
 pub(crate) enum VerbResponse {
-    /// This.
     Plain(Value),
     /// What takes a while to make.
     Long(Box<dyn FnOnce() -> Value + Send>),
@@ -43,7 +42,6 @@ impl From<Value> for VerbResponse {
 }
 
 impl VerbResponse {
-    /// One of so many entries.
     fn of(entries: usize, make: impl FnOnce() -> Value + Send + 'static) -> Self {
         if entries <= FEW_ENTRIES { Self::Plain(make()) } else { Self::Long(Box::new(make)) }
     }

@@ -9,7 +9,6 @@ use candor_diagnostics::did_you_mean;
 pub struct NotFound {
     /// What was looked for: `message`, `signal` or `value`.
     pub kind: &'static str,
-    /// The name that was given.
     pub name: String,
     /// Where it was looked for: a file, a message, a signal.
     pub place: String,
@@ -63,7 +62,6 @@ pub enum EncodeError {
         value: String,
         /// The smallest value that the signal's bits hold.
         min: String,
-        /// The largest one.
         max: String,
     },
     /// The data ends before the signal does.
@@ -72,7 +70,6 @@ pub enum EncodeError {
         signal: String,
         /// How many bytes it needs.
         need: usize,
-        /// How many there are.
         length: usize,
     },
     /// The signal is not in the frame with this value of its selector.

@@ -24,7 +24,6 @@ pub enum ValueType {
 pub struct Signal {
     /// What the file calls it; the long name if there is one.
     pub name: String,
-    /// Where it is.
     pub field: Field,
     /// What the bits are.
     pub value_type: ValueType,
@@ -75,7 +74,6 @@ impl ValueNames {
         Self(names)
     }
 
-    /// The name of a raw value.
     #[must_use]
     pub fn get(&self, raw: i128) -> Option<&str> {
         let (first, _) = self.0.first()?;
@@ -119,7 +117,6 @@ impl From<f64> for Value {
 /// A signal's value in one frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Decoded<'a> {
-    /// The signal.
     pub signal: &'a Signal,
     /// The number in the frame; of a floating-point signal, its bits.
     pub raw: i128,

@@ -10,12 +10,10 @@ use crate::error::NotFound;
 /// In patterns `*` stands for anything, and `?` for one character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// By message.
     messages: Vec<OfMessage>,
     is_all: bool,
 }
 
-/// What is wanted of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct OfMessage {
     is_named: bool,
@@ -24,7 +22,6 @@ struct OfMessage {
 }
 
 impl Wanted {
-    /// All signals of a database.
     #[must_use]
     pub fn all(database: &Database) -> Self {
         let all = |signals| OfMessage { is_named: false, signals: (0..signals).collect() };

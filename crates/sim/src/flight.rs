@@ -7,7 +7,6 @@ use candor_wire::can::bits::{Length, length, worst_length};
 use crate::sender::Stuffing;
 use crate::slab::Slab;
 
-/// Which flight.
 pub(crate) type FlightId = u32;
 
 /// What a gateway wants remembered with a frame inside one host; its meaning is the gateway's.
@@ -25,7 +24,6 @@ pub(crate) struct Flight {
     /// The number of the frame it began as, counted over all senders.
     pub(crate) identity: u64,
     pub(crate) sender: u32,
-    /// The frame as it was sent.
     pub(crate) sent: Frame,
     /// The frame as it is now.
     pub(crate) frame: Frame,

@@ -80,7 +80,6 @@ pub struct UserSpace {
     pub wake: Nanos,
     /// Receiving a frame from the socket.
     pub recv: Nanos,
-    /// Sending it.
     pub send: Nanos,
 }
 

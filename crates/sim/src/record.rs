@@ -24,7 +24,6 @@ pub struct Record<'a> {
     pub identity: u64,
     /// Who sent it.
     pub sender: u32,
-    /// The frame as it was sent.
     pub sent: &'a Frame,
     /// The frame as it ended.
     pub frame: &'a Frame,

@@ -12,7 +12,6 @@ use candor_queue::Discipline;
 pub struct Release {
     /// When; only a [`Drive::Timed`] sender looks at it. It never lies before the one before it.
     pub at: Time,
-    /// What.
     pub frame: Frame,
     /// How many stuff bits it has.
     pub stuffing: Stuffing,
@@ -72,7 +71,6 @@ pub enum Drive {
     },
 }
 
-/// What a sender is.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
     /// What makes it release.

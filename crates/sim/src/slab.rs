@@ -49,7 +49,6 @@ impl<T> Slab<T> {
         self.free.push(id);
     }
 
-    /// How many are on their way.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -292,7 +292,6 @@ impl Clocks {
         text
     }
 
-    /// The network, and what the checker says.
     fn checked(&self, precision_ns: u64) -> Option<(Network, Findings)> {
         let (network, findings) = parse_with_places("clocks", &self.text(precision_ns));
         let (network, places) = network?;

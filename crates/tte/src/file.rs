@@ -42,9 +42,7 @@ const MOST_CYCLE: Nanos = Nanos::from_secs(3_600);
 pub struct Places {
     /// End systems and switches.
     pub nodes: Vec<Place>,
-    /// Links.
     pub links: Vec<Place>,
-    /// Flows.
     pub flows: Vec<Place>,
     /// The synchronisation, if there is one.
     pub synchronisation: Option<Place>,

@@ -105,7 +105,6 @@ pub struct Destinations {
 }
 
 impl Destinations {
-    /// Those of a network.
     #[must_use]
     pub fn new(network: &Network) -> Self {
         let mut it = Self {

@@ -40,7 +40,6 @@ pub use frames::Frames;
 /// The sizes of frames in bytes, with header and check sequence and without a tag (IEEE 802.3, clause 3.2.7).
 pub const SIZES: RangeInclusive<u16> = MIN_LEN as u16..=(MAX_PAYLOAD_LEN + 18) as u16;
 
-/// A network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     /// What it is about, in a few words; may be empty.
@@ -171,17 +170,14 @@ pub enum Role {
     Switch(Switch),
 }
 
-/// An end system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndSystem {
     /// Its time-triggered frames leave at random within this, half of it before and half behind their instants.
     pub jitter: Nanos,
 }
 
-/// A switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// How it relays.
     pub relaying: Relaying,
     /// How long a frame takes from its last bit until it can leave; with cut-through, from its first bit.
     pub processing: Nanos,
@@ -339,10 +335,7 @@ pub enum Traffic {
         jitter: Nanos,
     },
     /// Back to back at random instants, so that the sender's link is occupied to this part: 0 to 1.
-    BestEffort {
-        /// The part.
-        load: f64,
-    },
+    BestEffort { load: f64 },
 }
 
 impl Traffic {
@@ -372,7 +365,6 @@ impl Traffic {
 pub struct Hop {
     /// The node that sends on it.
     pub from: usize,
-    /// The link.
     pub link: usize,
     /// The node that receives.
     pub to: usize,

@@ -21,7 +21,6 @@ pub(crate) struct Waiting {
     pub(crate) hop: usize,
 }
 
-/// What a port does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Nothing: it sends already, or no frame waits.

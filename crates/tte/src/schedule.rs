@@ -71,7 +71,6 @@ pub fn departures(network: &Network, flow: &Flow) -> Vec<Departure> {
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direction {
-    /// The link.
     pub link: usize,
     /// The node that sends.
     pub from: usize,
@@ -87,7 +86,6 @@ pub struct Direction {
 /// the jitter around that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// The flow.
     pub flow: usize,
     /// The distance of two frames.
     pub period: Nanos,

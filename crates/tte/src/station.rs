@@ -27,7 +27,6 @@ pub enum Action {
     Starts {
         /// The number by which whoever drives the station knows the frame.
         id: u32,
-        /// The flow.
         flow: usize,
         /// The hop, of those of the flow.
         hop: usize,
@@ -38,7 +37,6 @@ pub enum Action {
     Dropped {
         /// See [`Action::Starts`].
         id: u32,
-        /// The flow.
         flow: usize,
         /// The hop on which it does not leave; if it was refused when it arrived, that by which it came.
         hop: usize,

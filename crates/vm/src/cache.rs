@@ -70,7 +70,6 @@ impl Cache {
         Ok(Self { folder })
     }
 
-    /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder

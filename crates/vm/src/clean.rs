@@ -24,11 +24,9 @@ use crate::speed::Speed;
 /// A folder of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// What is in it.
     pub kind: Kind,
     /// What it is called: the kernel it belongs to, as far as that is known.
     pub name: String,
-    /// Where it is.
     pub folder: PathBuf,
     /// Bytes that it takes.
     pub size: u64,
@@ -39,7 +37,6 @@ pub struct Piece {
 /// What a folder holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A kernel.
     Kernel,
     /// A machine that was booted and saved.
     Machine,
@@ -47,7 +44,6 @@ pub enum Kind {
     Reports,
     /// The headers of a kernel.
     Headers,
-    /// A compiler.
     Compiler,
     /// A driver that was built for a kernel.
     Driver,
@@ -56,7 +52,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Kernel,
         Self::Machine,
@@ -96,7 +91,6 @@ pub enum Stale {
 }
 
 impl Stale {
-    /// All of them.
     pub const ALL: [Self; 4] = [Self::Qemu, Self::Kernel, Self::Candor, Self::Unfinished];
 
     /// As it is written in tables.

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// A file or folder could not be read or written.
     Io {
-        /// Which.
         path: PathBuf,
         /// What was tried: `cannot be read`.
         what: &'static str,

@@ -37,12 +37,10 @@ use crate::{Cache, Error};
 
 pub(crate) use self::store::INDEX;
 
-/// A kernel in the cache.
 #[derive(Debug)]
 pub struct Cached {
     /// What to ask for, such as `6.12-rt`; the folder's name for an own build.
     pub name: String,
-    /// Its folder.
     pub folder: PathBuf,
     /// Bytes that it takes.
     pub size: u64,

@@ -48,7 +48,6 @@ pub struct Identity {
     /// Of the library with the buses and the tester, if the tester is outside of the guest.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub timed_bus_sha256: Option<String>,
-    /// Which boot of the machine.
     #[serde(default)]
     pub boot: Boot,
     /// Every option of QEMU that says what the machine is, and the kernel's command line.
@@ -99,9 +98,7 @@ pub struct Setup<'a> {
     pub speed: Speed,
     /// What is added to the kernel's command line.
     pub parameters: &'a str,
-    /// Where the tester is.
     pub tester: Tester,
-    /// Which boot.
     pub boot: Boot,
 }
 
@@ -171,7 +168,6 @@ impl Machine {
         })
     }
 
-    /// What it is made of.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.identity

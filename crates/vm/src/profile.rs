@@ -36,7 +36,6 @@ pub struct Function {
     pub name: String,
     /// `kernel`, the name of a module, `program` (the guest's: gateway and tester), or `library`.
     pub place: String,
-    /// How many.
     pub instructions: u64,
 }
 

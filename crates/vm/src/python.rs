@@ -35,7 +35,6 @@ pub struct Script {
     pub argv: Vec<String>,
     /// What must be there.
     pub files: Vec<File>,
-    /// The script, here.
     pub script: PathBuf,
 }
 

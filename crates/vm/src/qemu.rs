@@ -51,7 +51,6 @@ pub const FIRMWARE: [&str; 11] = [
 /// QEMU, as it is on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qemu {
-    /// The program.
     pub program: PathBuf,
     /// What it says about its version, such as `7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)`.
     pub version: String,

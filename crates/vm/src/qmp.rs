@@ -24,7 +24,6 @@ const TICKS_OF_EVENTS: u32 = 1_500;
 /// What the process said, or that it has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// An event of that name.
     Named(String),
     /// The process has closed its monitor.
     Ended,
@@ -98,7 +97,6 @@ impl Process {
         Ok(process)
     }
 
-    /// The number of the process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

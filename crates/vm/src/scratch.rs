@@ -44,7 +44,6 @@ pub(crate) struct Files<'a> {
     pub(crate) console: &'a Path,
     /// What the guest reports.
     pub(crate) report: &'a Path,
-    /// The order.
     pub(crate) order: &'a Path,
 }
 

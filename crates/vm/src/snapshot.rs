@@ -246,7 +246,6 @@ impl Machine {
 /// When a guest stopped to be saved.
 #[derive(Clone, Copy, Default)]
 struct StopInstant {
-    /// Its time.
     time_ns: u64,
     /// Whether QEMU took the stop for an idle time and skipped to the next timer. It does unless its
     /// main thread comes first, and the two states differ.

@@ -77,7 +77,6 @@ impl GuestFiles {
     }
 }
 
-/// A program that is on the path.
 fn on_path(program: &str) -> PathBuf {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut files = env::split_paths(&path).map(|folder| folder.join(program));

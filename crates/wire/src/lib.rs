@@ -18,6 +18,8 @@
 //! assert_eq!(timing.duration_ns(length), 224_000);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+
+#![warn(missing_docs)]
 #![no_std]
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use candor_linux::probe::Kind;
 use crate::system::{self, Distribution};
 use crate::{Files, Item, Sources};
 
-/// Where a module is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Module {
     /// Part of the kernel.

@@ -4,7 +4,6 @@ use crate::system::Distribution;
 use crate::{Item, Sources};
 
 struct Facts {
-    /// How many CPUs there are.
     count: usize,
     /// Those that the scheduler leaves alone, as a list such as `1,3-5`; empty for none.
     isolated: String,

@@ -7,7 +7,6 @@ use crate::{Item, Sources};
 
 struct Facts {
     is_realtime: bool,
-    /// The threads of interrupts.
     threads: Vec<Named>,
     /// The CAN interfaces.
     interfaces: Vec<String>,

@@ -130,7 +130,6 @@ struct Guest {
     received: usize,
 }
 
-/// What a guest has said.
 enum GuestMessage {
     /// Not enough yet.
     Nothing,
@@ -299,7 +298,6 @@ fn is_there(stream: &TcpStream) -> bool {
 pub(super) enum Role {
     /// This end, to there.
     Client(Peer),
-    /// The other one.
     Server(Door),
 }
 

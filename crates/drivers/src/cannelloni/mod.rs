@@ -25,7 +25,6 @@ use candor_time::Nanos;
 use candor_port::{Address, Error, Handover, Port, Wanted};
 use candor_port::{Driver, Medium};
 
-/// The driver.
 pub(crate) static DRIVER: Driver = Driver {
     name: "cannelloni",
     summary: "CAN over Ethernet by UDP or TCP, compatible with cannelloni",
@@ -53,7 +52,6 @@ pub(crate) static DRIVER: Driver = Driver {
     open,
 };
 
-/// The port of cannelloni.
 const PORT: u16 = 20_000;
 
 /// The options of one transport that the other one does not have.

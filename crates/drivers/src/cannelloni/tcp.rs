@@ -131,7 +131,6 @@ fn port(role: Role, flush: Nanos, wait: Wait, wanted: Wanted) -> Port {
 
 /// What came on a connection.
 enum Incoming {
-    /// So many bytes.
     Bytes(usize),
     /// None yet.
     Nothing,

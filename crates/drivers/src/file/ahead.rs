@@ -60,7 +60,6 @@ enum Message {
 
 /// The next record of a recording.
 pub(super) enum Next<'a> {
-    /// It is there.
     Record(&'a Record),
     /// It has not been read yet.
     Later,
@@ -345,7 +344,6 @@ impl Reader {
 /// record has no gap; it comes once a second.
 #[derive(Debug, Default)]
 struct Rounds {
-    /// Records of all rounds.
     records: u64,
     /// The first and the earliest time of the first round: records may be out of order.
     first: u64,

@@ -50,7 +50,6 @@ impl Claim {
         Ok(Self { identity, is_replacing })
     }
 
-    /// What was there has been replaced.
     pub(super) fn replaced(&mut self) {
         let was_replacing = std::mem::take(&mut self.is_replacing);
         if let Some(ports) = written().get_mut(&self.identity) {

@@ -28,7 +28,7 @@ use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::Frame;
 
 use super::lock::{self, Claim};
-use super::{OPENING, OPEN_TIMEOUT, failure};
+use super::{OPEN_TIMEOUT, OPENING, failure};
 use crate::kernel;
 use candor_port::{
     Address, Error, ErrorKind as PortErrorKind, Sent, Transmitter, TransmitterCounters,
@@ -51,7 +51,6 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// Records that are written together.
 struct Batch {
     bytes: Vec<u8>,
-    /// Where each record ends.
     ends: Vec<usize>,
 }
 

@@ -35,7 +35,6 @@ use candor_port::{
 };
 use candor_port::{Driver, Medium};
 
-/// The driver.
 pub(crate) static DRIVER: Driver = Driver {
     name: "packet",
     summary: "a Linux interface, through a packet socket with a ring",

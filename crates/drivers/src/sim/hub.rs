@@ -52,12 +52,10 @@ pub(super) fn run(listener: UnixListener, timing: Timing) {
     }
 }
 
-/// A connection of a node.
 struct NodeConnection {
     stream: UnixStream,
     reader: Box<Reader>,
     node: u64,
-    /// When it connected.
     since: Instant<Monotonic>,
     /// `None` until it has joined.
     purpose: Option<Purpose>,

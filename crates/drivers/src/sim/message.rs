@@ -34,7 +34,6 @@ pub(super) enum Purpose {
     Receive,
     /// To receive what it transmits itself too.
     ReceiveOwn,
-    /// To transmit.
     Transmit,
 }
 
@@ -70,7 +69,6 @@ impl Rates {
     }
 }
 
-/// A message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Message {
     Join {

@@ -53,7 +53,6 @@ use candor_port::{
 };
 use candor_port::{Driver, Medium};
 
-/// The driver.
 pub(crate) static DRIVER: Driver = Driver {
     name: "sim",
     summary: "a simulated bus on this machine, with real bit times",

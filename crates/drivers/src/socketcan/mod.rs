@@ -44,7 +44,6 @@ use candor_port::{
     State, Status, Wanted,
 };
 
-/// The driver.
 pub(crate) static DRIVER: Driver = Driver {
     name: "socketcan",
     summary: "a Linux interface, through a CAN socket",

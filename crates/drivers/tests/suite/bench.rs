@@ -26,7 +26,6 @@ pub(crate) trait World: Debug {
     fn is_virtual(&self) -> bool;
 }
 
-/// This machine, with these drivers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine(pub(crate) Registry);
 
@@ -55,7 +54,6 @@ impl World for Machine {
 /// Two connected ports, and what is special about them.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
-    /// Where they are.
     pub(crate) world: Arc<dyn World>,
     /// The name of the port that transmits.
     pub(crate) left: String,

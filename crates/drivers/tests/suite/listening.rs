@@ -89,7 +89,6 @@ impl Listening {
         Self::start_in(&world, receiver)
     }
 
-    /// The same in any world.
     pub(super) fn start_in(world: &Arc<dyn World>, receiver: Box<dyn Receiver>) -> Self {
         let (world, seen, counters) =
             (Arc::clone(world), Arc::new(Seen::default()), receiver.counters());

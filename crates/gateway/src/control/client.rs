@@ -124,7 +124,6 @@ impl Client {
         Ok(client)
     }
 
-    /// Who is there.
     #[must_use]
     pub const fn version(&self) -> &Version {
         &self.version

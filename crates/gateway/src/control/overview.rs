@@ -68,7 +68,6 @@ pub struct Overview {
     pub is_paused: bool,
     /// Only rules are shown that have this in their name, their buses or the cause of a refusal, in whatever case.
     pub filter: String,
-    /// What they are sorted by.
     pub sort: Sort,
     snapshot: Option<Snapshot>,
     rates: Option<Rates>,

@@ -10,7 +10,6 @@ use crate::Snapshot;
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
-/// The commands there are.
 const COMMANDS: [&str; 6] = ["stats", "watch", "load", "plan", "version", "stop"];
 /// How long after the last one a snapshot of a watch comes, in ms, if nothing else is asked for.
 const INTERVAL_MS: u64 = 1_000;
@@ -128,7 +127,6 @@ fn line(value: &impl Serialize) -> Result<Vec<u8>, String> {
     Ok(line)
 }
 
-/// What a gateway answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Answer {
@@ -141,7 +139,6 @@ pub enum Answer {
         /// An entry for each rule and destination.
         lines: Vec<PlanLine>,
     },
-    /// Who it is.
     Version(Version),
     /// It will end.
     Stopping,
@@ -178,7 +175,6 @@ impl Answer {
 pub struct Loaded {
     /// How often they were changed since the start, this time included.
     pub generation: u64,
-    /// How many there are.
     pub rules: u64,
     /// How long it took to read, check and swap them, in us.
     pub took_us: u64,
@@ -216,7 +212,6 @@ impl Rejected {
 pub struct FindingLine {
     /// `error` or `warning`.
     pub severity: String,
-    /// The file.
     pub file: String,
     /// The line, from 1; 0 if it has no place.
     pub line: u32,
@@ -250,7 +245,6 @@ impl FindingLine {
 /// Where a rule is done for one of its destinations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanLine {
-    /// The rule.
     pub rule: String,
     /// The bus it takes frames from.
     pub from: String,
@@ -262,10 +256,8 @@ pub struct PlanLine {
     pub reason: Option<String>,
 }
 
-/// Which gateway it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
-    /// The version of the protocol.
     pub protocol: u32,
     /// The version of the program.
     pub candor: String,

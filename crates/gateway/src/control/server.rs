@@ -19,7 +19,6 @@ const SOCKET: Kind = Kind { owner: "gateway", socket: "control socket", option: 
 pub struct Listening(Bound);
 
 impl Listening {
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.file.path()

@@ -18,7 +18,6 @@ use super::retired::Retired;
 use super::{Kind, Plane, Report, RuleKey, Share, keys_of, name_of};
 use crate::{Config, Error};
 
-/// can-gw.
 pub(super) static KIND: Kind = Kind {
     name: "kernel",
     title: "can-gw",

@@ -69,7 +69,6 @@ impl fmt::Debug for Kind {
 /// Which data planes shall carry out the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// This one, all of them.
     Only(&'static Kind),
     /// Each rule the first one that can.
     Auto,
@@ -115,7 +114,6 @@ impl Default for Config {
 /// How far the recordings are that are replayed. The greater one holds for several together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Replays {
-    /// There are none.
     None,
     /// All have ended, and what they caused has left.
     Done,

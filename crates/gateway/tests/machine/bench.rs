@@ -349,7 +349,6 @@ pub(crate) fn records(log: &str) -> Vec<(u64, Frame)> {
 /// A `candor route run`.
 pub(crate) struct Gateway {
     process: Process,
-    /// Its rule file.
     pub(crate) rules: PathBuf,
     /// Its control socket.
     pub(crate) control: PathBuf,
@@ -414,7 +413,6 @@ impl Gateway {
         }
     }
 
-    /// What it tells once it is so.
     pub(crate) fn once(&mut self, what: &str, is_so: impl Fn(&Snapshot) -> bool) -> Snapshot {
         let end = now() + MOST;
         loop {

@@ -11,7 +11,6 @@ use super::effect::unknown_bus;
 use super::leaves::leaves;
 use crate::claims::Replacement;
 
-/// Experiments at most in one campaign.
 const MAX_EXPERIMENTS: usize = 100_000;
 
 /// The axis of kernels.

@@ -8,7 +8,6 @@ use std::str::FromStr;
 pub enum Allowance {
     /// So many percent of the figure before.
     Percent(f64),
-    /// So many nanoseconds.
     Nanoseconds(f64),
 }
 

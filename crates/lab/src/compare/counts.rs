@@ -9,7 +9,6 @@ use crate::result::{Counts, ResultFile};
 const NAMES: [&str; 8] =
     ["sent", "received", "not_routed", "refused", "lost", "duplicated", "reordered", "late"];
 
-/// The names of what is counted.
 #[must_use]
 pub const fn counted_names() -> [&'static str; 8] {
     NAMES

@@ -96,7 +96,6 @@ pub enum Trend {
 }
 
 impl Trend {
-    /// The word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -235,7 +234,6 @@ fn are_enough(before: &Group<'_>, after: &Group<'_>) -> bool {
     [before, after].iter().all(|side| boots(side) >= ENOUGH_BOOTS)
 }
 
-/// How many boots a side has.
 fn boots(side: &Group<'_>) -> usize {
     let boots: BTreeSet<_> = side.runs.iter().filter_map(|run| Some(machine(run)?.boot)).collect();
     boots.len()

@@ -35,7 +35,6 @@ impl Verdict {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 4] = [Self::Same, Self::Faster, Self::Slower, Self::TooFewBoots];
 
-    /// The word for it.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

@@ -249,7 +249,6 @@ impl<'a> Said<'a> {
     }
 }
 
-/// Reads one.
 fn read(reading: Reading<'_>) -> Option<Examined> {
     let Reading { mut file, table, common, base, network } = reading;
     let findings = file.findings();
@@ -276,7 +275,6 @@ fn read(reading: Reading<'_>) -> Option<Examined> {
     Some(Examined { kind, conditions, inputs: reader.inputs, count })
 }
 
-/// Checks what is there of a table.
 fn check_parts(table: &Table, base: &Path, findings: &Findings) {
     let mut file = Section::new(table, findings);
     Common::read(&mut file, &[KIND.name]);

@@ -71,7 +71,6 @@ pub enum Partner {
 }
 
 impl PingWorld {
-    /// Which it is.
     #[must_use]
     pub const fn testbed(&self) -> Testbed {
         match self {

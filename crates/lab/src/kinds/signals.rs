@@ -42,9 +42,7 @@ pub struct SignalService {
     pub ids: u16,
     /// How long the service gathers events.
     pub coalesce: Nanos,
-    /// How it is subscribed to.
     pub subscriber: SubscriberKind,
-    /// By how many.
     pub subscribers: u32,
 }
 
@@ -84,7 +82,6 @@ pub enum SubscriberKind {
 }
 
 impl SubscriberKind {
-    /// All of them.
     pub const ALL: [Self; 6] =
         [Self::None, Self::InProcess, Self::Json, Self::Cbor, Self::MessagePack, Self::Dbus];
 

@@ -48,7 +48,6 @@ const DRIVER_SOURCES: &str = "kernel/candor_can";
 /// The speeds of links, in bit/s.
 const LINKS: [(&str, u64); 3] = [("10M", 10_000_000), ("100M", 100_000_000), ("1G", 1_000_000_000)];
 
-/// How much of a load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadSize {
     pub(crate) groups: u32,

@@ -18,7 +18,6 @@ const OF_BOUNDS: [&str; 2] = ["deadline", "distances"];
 const OF_TRAFFIC: [&str; 9] =
     ["dbc", "nodes", "node", "message", "offset", "offsets", "fill", "queue", "queue_depth"];
 
-/// A network file that was read.
 #[derive(Debug, Default)]
 pub(crate) struct NetworkFile {
     /// As it was written, and where it is.

@@ -68,7 +68,6 @@ pub(crate) fn with_machine(
     }
 }
 
-/// What the station counted.
 fn station(count: &StationCount) -> Row {
     let mut times = count.round_trips_ns.clone();
     times.sort_unstable();

@@ -35,9 +35,7 @@ pub struct Store {
 /// What is there under a key.
 #[derive(Debug)]
 pub enum Found {
-    /// The report.
     Report(Box<Report>),
-    /// Nothing.
     Nothing,
     /// An entry that is no report, and why.
     Damaged(String),

@@ -8,7 +8,6 @@ use crate::control::{instant, messages};
 /// A received frame and what the kernel says about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// The frame.
     pub frame: RawFrame,
     /// When the driver handed it to the kernel; see [`super::Stamps`].
     pub stamp: Option<Instant<Realtime>>,

@@ -47,9 +47,7 @@ const TIMING_LEN: usize = 32;
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Its number.
     pub index: u32,
-    /// Its name.
     pub name: String,
     /// Whether it is switched on.
     pub is_up: bool,
@@ -122,7 +120,6 @@ pub enum Condition {
     BusOff,
     /// It is down.
     Stopped,
-    /// It sleeps.
     Sleeping,
 }
 
@@ -330,7 +327,6 @@ pub(super) fn information(index: u32, flags: u32, changed: u32) -> [u8; INFORMAT
     bytes
 }
 
-/// A request that changes a link.
 pub(super) fn change(index: u32, flags: u32, changed: u32) -> Request {
     Request::new(NEW_LINK, REQUEST | ACKNOWLEDGE).with(&information(index, flags, changed))
 }

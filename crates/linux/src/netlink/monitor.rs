@@ -25,12 +25,7 @@ pub enum Event {
     /// The kernel tells some changes twice, and changes that are not in [`Link`] too.
     Changed(Box<Link>),
     /// A link is gone: removed, or moved to another namespace. Its index may come again.
-    Removed {
-        /// Its number.
-        index: u32,
-        /// The name that it had.
-        name: String,
-    },
+    Removed { index: u32, name: String },
     /// More happened than fits into the socket: what is known is out of date, to be read anew with
     /// [`Monitor::links`].
     Missed,

@@ -19,7 +19,6 @@ use candor_linux::{Error, module};
 #[allow(dead_code, reason = "each of the programs with checks has use for some of them")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing.
     Nothing,
     /// The right to become another user: root's.
     OtherUser,

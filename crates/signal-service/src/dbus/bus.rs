@@ -44,7 +44,6 @@ pub(crate) struct Connected {
 
 /// Why there is no connection.
 pub(crate) struct Refused {
-    /// With what to do.
     pub(crate) reason: String,
     /// Whether the bus is only not there yet.
     pub(crate) may_come: bool,

@@ -67,14 +67,12 @@ pub type Entry<T> = (u64, u32, u32, T);
 pub struct Batch {
     /// The subscription.
     pub handle: u32,
-    /// What it is told.
     pub content: Content,
 }
 
 /// What is in a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// Values of signals.
     Values(Vec<Entry<f64>>),
     /// Data of frames.
     Frames(Vec<Entry<Vec<u8>>>),
@@ -82,7 +80,6 @@ pub enum Content {
     Missed {
         /// Since the last event.
         missed: u64,
-        /// In all.
         total: u64,
     },
     /// The service has ended the subscription, and why.
@@ -211,7 +208,6 @@ impl Client {
         self.call("Get", &names)
     }
 
-    /// What a topic is called.
     #[must_use]
     pub fn name(&self, topic: u32) -> Option<&str> {
         self.names.get(&topic).map(String::as_str)

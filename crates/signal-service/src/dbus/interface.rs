@@ -37,7 +37,6 @@ impl Interface {
     }
 }
 
-/// Who calls.
 fn caller(header: &Header<'_>) -> fdo::Result<String> {
     let sender = header.sender().map(ToString::to_string);
     sender.ok_or_else(|| fdo::Error::Failed("a call without a sender; call through a bus".into()))

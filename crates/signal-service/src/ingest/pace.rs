@@ -33,7 +33,6 @@ pub(super) struct Pacer {
 /// What was seen of a connection.
 struct Seen {
     progress: (u64, u64),
-    /// Since when it is that.
     since: Instant<Monotonic>,
     /// It was said that it holds up nobody any more.
     is_told: bool,

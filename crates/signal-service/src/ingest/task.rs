@@ -24,7 +24,6 @@ pub(super) struct Task {
     batch: Vec<(u64, Frame)>,
 }
 
-/// What is next.
 enum Next {
     /// More frames are likely to come soon.
     Flow,

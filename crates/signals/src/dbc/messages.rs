@@ -15,7 +15,6 @@ use crate::{Message, Scaling, Signal, ValueNames, ValueType};
 
 /// The most messages in a file.
 pub const MAX_MESSAGES: usize = 1 << 16;
-/// The most signals in a message.
 pub const MAX_SIGNALS: usize = 1 << 14;
 
 /// Not a message: the place where editors of DBC files keep signals that belong to none.

@@ -117,7 +117,6 @@ impl<'a> Tokens<'a> {
         self.take_while(|c| c == '_' || c.is_ascii_alphanumeric())
     }
 
-    /// Digits.
     pub(super) fn digits(&mut self) -> Result<Token<'a>, Stop> {
         self.take_while(|c| c.is_ascii_digit())
     }

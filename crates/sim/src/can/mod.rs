@@ -81,7 +81,6 @@ impl Ranked for Event {
     }
 }
 
-/// What a controller is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ControllerConfig {
     /// The order in its transmit queue.
@@ -115,7 +114,6 @@ impl Default for ControllerConfig {
 pub struct Offer<'a> {
     /// The number by which its driver knows it.
     pub id: FrameId,
-    /// The frame.
     pub frame: &'a Frame,
     /// Its length on the wire, in bits: what it has, or what a worst case gives it. 0 for what is no
     /// frame on the wire.
@@ -233,7 +231,6 @@ impl Can {
         self.controller(controller).held()
     }
 
-    /// The error state of a controller.
     #[must_use]
     pub fn state(&self, controller: ControllerId) -> ErrorState {
         let controller = self.controller(controller);

@@ -64,7 +64,6 @@ pub const PRIORITIES: usize = 8;
 /// The longest frame, in bytes: with a tag, and without its check sequence.
 const MAX_LEN: usize = HEADER_LEN + TAG_LEN + MAX_PAYLOAD_LEN;
 
-/// Which link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkId(pub u32);
 
@@ -76,7 +75,6 @@ impl LinkId {
     }
 }
 
-/// What a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkConfig {
     /// Its speed, both ways.
@@ -140,7 +138,6 @@ pub struct Ethernet {
 }
 
 impl Ethernet {
-    /// Adds a link.
     pub fn add_link(&mut self, config: LinkConfig) -> LinkId {
         let id = self.directions.len() as u32 / 2;
         self.directions.extend([Direction::new(config), Direction::new(config)]);

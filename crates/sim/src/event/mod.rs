@@ -77,7 +77,6 @@ impl Rank {
     }
 }
 
-/// An event that has a rank.
 pub trait Ranked: Copy {
     /// Its place among the events of one instant.
     fn rank(self) -> Rank;

@@ -5,7 +5,6 @@ use candor_time::Nanos;
 use super::Interrupt;
 use crate::event::Time;
 
-/// How many levels there are.
 pub(crate) const LEVELS: usize = 4;
 
 /// Interrupts that nothing preempts.

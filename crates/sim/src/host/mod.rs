@@ -72,7 +72,6 @@ pub struct Decision {
 pub enum Settled {
     /// The queue took it.
     Handled,
-    /// It was refused.
     Refused(Cause),
 }
 

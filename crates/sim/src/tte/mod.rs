@@ -39,7 +39,6 @@ use crate::slab::Slab;
 
 /// The number of these streams of randomness among those of a seed.
 const RANDOM: u32 = 8;
-/// The same for those of clocks.
 const RANDOM_OF_CLOCKS: u32 = 10;
 /// How many cycles a frame may be under way after the last one was sent.
 const LAST_CYCLES: u64 = 3;
@@ -47,7 +46,6 @@ const LAST_CYCLES: u64 = 3;
 /// What happens.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// On the links.
     Link(eth::Event),
     /// An end system sends the next frame of a flow.
     Dispatch(u32),
@@ -103,7 +101,6 @@ pub struct Transmission {
     pub number: u64,
     /// The link, by its index.
     pub link: usize,
-    /// Who transmits it.
     pub from: usize,
     /// Who sent it first, by its index: it keeps that source address over all hops.
     pub source: usize,

@@ -25,10 +25,8 @@ use crate::record::{Fate, Observer, Record};
 use crate::sender::{Drive, Sender, SenderConfig, Source};
 use event::Event;
 
-/// Which host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostId(pub u32);
-/// Which sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SenderId(pub u32);
 /// Which port of a host, counted in the order in which they were added.
@@ -271,7 +269,6 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
         self.instrument = Some(Measuring::new(instrument, random));
     }
 
-    /// The gateway of a host.
     #[must_use]
     pub fn gateway(&self, host: HostId) -> &G {
         &self.hosts[host.0 as usize].gateway

@@ -24,7 +24,6 @@ const TRANSIT_TIMEOUT: Nanos = Nanos::from_secs(1);
 pub enum Place {
     /// That before the network.
     Before,
-    /// That behind it.
     Behind,
 }
 
@@ -35,7 +34,6 @@ pub enum Stand {
     FirstLink,
     /// At a node that sends over a link: the first bit.
     Sender {
-        /// The link.
         link: usize,
         /// The node.
         from: usize,

@@ -25,7 +25,6 @@ fn glance() {
 /// A frame that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// What it says.
     pub measurement: Measurement,
     /// When the kernel had it; `None` if it gave no stamp.
     pub stamp: Option<Instant<Realtime>>,
@@ -77,7 +76,6 @@ pub fn analyze(socket: &EthernetSocket, run: u32, stop: &AtomicBool) -> Result<A
 pub enum Heard {
     /// A frame of a flow.
     Frame {
-        /// The flow.
         flow: usize,
         /// The frame.
         arrival: Arrival,

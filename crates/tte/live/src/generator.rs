@@ -39,7 +39,6 @@ pub enum Cycles {
     From(Epoch),
     /// The protocol control frames of a virtual link, which come by the first interface.
     Pcfs {
-        /// Its number.
         id: u16,
         /// Whether frames are sent, by the clock of this machine, while it is not synchronised.
         sends_unsynchronised: bool,
@@ -64,7 +63,6 @@ impl Default for Advance {
 
 /// Sends.
 pub struct Generator<'a> {
-    /// The network.
     pub network: &'a Network,
     /// The end systems whose frames it sends, at least one, each with its interface.
     pub nodes: Vec<(usize, &'a EthernetSocket)>,
@@ -87,7 +85,6 @@ pub struct Generator<'a> {
 /// A frame that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// The flow.
     pub flow: usize,
     /// Its number, from 0.
     pub number: u64,
@@ -132,7 +129,6 @@ pub struct Generated {
     pub strangers: u64,
 }
 
-/// A generator at work.
 struct Work<'a> {
     generator: &'a Generator<'a>,
     pace: Pace<'a>,

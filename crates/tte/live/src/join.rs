@@ -16,7 +16,6 @@ const MOST: usize = 1 << 20;
 pub struct Key {
     /// The run of the program that sent it.
     pub run: u32,
-    /// The stream in it.
     pub stream: u16,
     /// The number in that.
     pub sequence: u32,
@@ -33,7 +32,6 @@ impl From<&Measurement> for Key {
 pub enum Outcome {
     /// Both ports have seen it.
     Arrived {
-        /// Which.
         key: Key,
         /// When the port before had it.
         before: Instant<Realtime>,
@@ -128,7 +126,6 @@ impl Join {
         }
     }
 
-    /// Gives up all.
     pub fn finish(&mut self, tell: &mut dyn FnMut(Outcome)) {
         while let Some(&(_, key)) = self.order.front() {
             self.give_up(key, tell);

@@ -23,11 +23,8 @@ const IMMINENT: Nanos = Nanos::from_micros(10);
 /// How long behind an instant at which a frame is to come it stays awake.
 const AWAKE_AFTER: Nanos = Nanos::from_micros(100);
 
-/// A switch.
 pub struct Switch<'a> {
-    /// The network.
     pub network: &'a Network,
-    /// Which of its nodes this is.
     pub node: usize,
     /// Its interfaces, each with the link that it is on.
     pub ports: Vec<(usize, &'a EthernetSocket)>,
@@ -42,7 +39,6 @@ pub struct Switch<'a> {
 /// A frame that was relayed over a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relayed {
-    /// What it says.
     pub measurement: Measurement,
     /// When its last bit was to reach the other end.
     pub due: Instant<Realtime>,
@@ -217,7 +213,6 @@ struct Inlet {
     has_cable: bool,
 }
 
-/// A switch at work.
 struct Work<'a> {
     switch: &'a Switch<'a>,
     service: Option<&'a Service<'a>>,

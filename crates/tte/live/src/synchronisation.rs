@@ -45,7 +45,6 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::OtherLink,
         Self::Truncated,
@@ -85,7 +84,6 @@ pub enum Heard {
 /// What has become of the synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It is there.
     Synchronised,
     /// No frame came for three cycles.
     Lost,

@@ -49,7 +49,6 @@ struct Ready {
     least: i128,
     /// `None` if nothing bounds it.
     most: Option<i128>,
-    /// What makes it up.
     parts: String,
 }
 

@@ -83,7 +83,6 @@ fn stop_and_fetch(place: &str) -> Result<Vec<u8>, Failure> {
     fetch(firmware)
 }
 
-/// The range of one port.
 pub(crate) const fn only(port: u16) -> RangeInclusive<u16> {
     port..=port
 }

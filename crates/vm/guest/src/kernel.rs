@@ -82,7 +82,6 @@ impl Jobs {
     }
 }
 
-/// Deletes all jobs.
 pub(crate) fn delete_jobs(netlink: &mut Netlink) -> Result<(), Failure> {
     netlink.delete_job(&delete_all()).at(PLACE, FAULT)
 }

@@ -32,7 +32,6 @@ const TESTER_QUEUE: u32 = 1_000;
 /// at once, as another machine would.
 const TESTER_INTERRUPT_PRIORITY: u8 = 98;
 
-/// A test bed that is up.
 pub(crate) struct TestBed {
     pub(crate) netlink: Netlink,
     driver: Driver,

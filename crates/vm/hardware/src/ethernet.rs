@@ -10,7 +10,6 @@
 
 use candor_wire::eth::{FCS_LEN, GAP_LEN, LinkSpeed, MIN_LEN, PREAMBLE_LEN};
 
-/// Bytes of a descriptor.
 const DESCRIPTOR_BYTES: usize = 16;
 /// As much of a frame is read as its headers can have: Ethernet with a tag, IPv4 without options, ICMP.
 pub const HEAD_BYTES: usize = 64;
@@ -22,7 +21,6 @@ const MOST_DESCRIPTORS: usize = 64;
 pub struct Ring {
     /// The address of the first one in the guest's memory.
     pub base: u64,
-    /// How many there are.
     pub count: u16,
 }
 

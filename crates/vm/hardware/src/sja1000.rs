@@ -16,7 +16,6 @@ use crate::Bus;
 
 /// Addresses of registers.
 pub mod register {
-    #![allow(missing_docs, reason = "the names are those of the data sheet")]
     pub const MOD: u8 = 0;
     pub const CMR: u8 = 1;
     pub const SR: u8 = 2;
@@ -41,7 +40,6 @@ pub mod register {
 
 /// Bits of registers.
 pub mod bits {
-    #![allow(missing_docs, reason = "the names are those of the data sheet")]
     pub const MOD_RM: u8 = 0x01;
     pub const MOD_LOM: u8 = 0x02;
     pub const MOD_STM: u8 = 0x04;

@@ -50,7 +50,6 @@ impl Bench {
         self.chips[chip].read(address, self.now_ns, &self.bus)
     }
 
-    /// So many bits pass.
     fn pass(&mut self, bits: u64) {
         let until = self.now_ns + bits * BIT_NS;
         while let Some(at) = self.bus.deadline().filter(|&at| at <= until) {

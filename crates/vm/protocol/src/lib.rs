@@ -36,9 +36,7 @@ pub mod interface {
     pub const RECEIVE: &str = "can4";
     /// The virtual one of master and slave.
     pub const VIRTUAL: &str = "vcan0";
-    /// Those of the gateway.
     pub const OF_GATEWAY: [&str; 2] = [SOURCE, TARGET];
-    /// All of them.
     pub const ALL: [&str; 5] = [TRANSMIT, MONITOR, SOURCE, TARGET, RECEIVE];
 }
 

@@ -45,7 +45,6 @@ impl Tester {
 /// One experiment on the test bed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Where the tester is.
     pub tester: Tester,
     /// The controllers on the two buses.
     pub controller: Controller,
@@ -184,7 +183,6 @@ impl Driver {
 pub enum Handler {
     /// In the hard interrupt, also on PREEMPT_RT.
     Hard,
-    /// In a thread of its own.
     Thread,
     /// As the kernel likes it: on PREEMPT_RT in a thread with the lock of the network's softirqs.
     Forced,
@@ -412,7 +410,6 @@ pub struct Load {
 pub struct EthernetLoad {
     /// What they are, and when they come; with a tester inside only [`Datagrams::Ping`].
     pub datagrams: Datagrams,
-    /// How much data each one has.
     pub data_bytes: u16,
     /// The speed of the link of a tester outside, in bit/s.
     pub link_bits_per_second: u64,

@@ -105,9 +105,7 @@ pub struct Totals {
 /// A function and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Symbol {
-    /// Its address.
     pub address: u64,
-    /// Its name.
     pub name: String,
     /// `kernel`, or the name of a module.
     pub place: String,
@@ -124,7 +122,6 @@ pub struct TrialOutcome {
     pub refused: Vec<(u32, i32)>,
 }
 
-/// What a command did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandOutcome {
     /// Its exit status; `None` if a signal ended it.
@@ -157,7 +154,6 @@ pub struct Wire {
     pub source: Vec<OnWire>,
     /// For each stamp of [`Report::received`].
     pub target: Vec<OnWire>,
-    /// The buses.
     pub buses: Vec<BusCount>,
     /// The station that loads the guest over Ethernet, if there is one.
     pub station: Option<StationCount>,

@@ -51,7 +51,6 @@ pub trait Progress: Sync {
     fn proceed(&self) -> bool;
 }
 
-/// How to fetch.
 #[derive(Clone, Debug, Default)]
 pub struct Fetching {
     /// The address of a mirror of Debian, instead of the machine's.
@@ -386,7 +385,6 @@ fn no_program(program: &str) -> Error {
     }
 }
 
-/// What a program said.
 pub(super) struct ProgramOutput {
     pub(super) is_success: bool,
     pub(super) stderr: String,

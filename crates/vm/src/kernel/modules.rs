@@ -31,7 +31,6 @@ const MAX_DEPTH: usize = 16;
 /// The folder of modules of one release.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    /// The folder.
     folder: PathBuf,
     /// The files by name.
     files: BTreeMap<String, PathBuf>,
@@ -251,7 +250,6 @@ fn optional_text(path: &Path) -> Result<Option<String>, Error> {
 struct ModuleInfo {
     /// The release of the kernel it belongs to.
     release: String,
-    /// The modules it depends on.
     depends: Vec<String>,
 }
 

@@ -44,7 +44,6 @@ pub struct Kernel {
     pub package: Option<String>,
     /// The suite they came from.
     pub suite: Option<String>,
-    /// The image.
     pub image: PathBuf,
     /// The folder with `NAME.ko`, uncompressed, and the `index`.
     pub modules: PathBuf,
@@ -69,7 +68,6 @@ struct About {
     origin: Origin,
 }
 
-/// A kernel that is to be stored.
 pub(crate) struct Parts<'a> {
     pub(crate) release: &'a str,
     pub(crate) origin: Origin,

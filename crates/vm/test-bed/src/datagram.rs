@@ -28,13 +28,11 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 /// A computer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The address of its card.
     pub card: Address,
     /// Its IPv4 address.
     pub ip: [u8; 4],
 }
 
-/// What a datagram is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An ICMP echo request, which is answered.
@@ -46,7 +44,6 @@ pub enum Kind {
 /// A datagram. Byte `n` of its data is `n` modulo 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// What it is.
     pub kind: Kind,
     /// How much data it has: [`MOST_DATA_BYTES`] at most.
     pub data_bytes: u16,

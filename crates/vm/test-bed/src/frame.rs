@@ -15,7 +15,6 @@ use candor_wire::can::frame::ERR_FLAG;
 pub const FRAME_BYTES: usize = 72;
 const CLASSICAL: u8 = 255;
 
-/// The bytes of a frame.
 #[must_use]
 pub fn bytes(frame: &Frame) -> [u8; FRAME_BYTES] {
     let mut bytes = [0; FRAME_BYTES];

@@ -33,7 +33,6 @@ impl Link {
     pub(crate) const NEW: Self =
         Self { direction: Direction::new(USUAL_SPEED), tail: 0, leaving: None, station: None };
 
-    /// With the station of a plan.
     pub(crate) const fn with(plan: StationPlan) -> Self {
         Self {
             direction: Direction::new(plan.speed),

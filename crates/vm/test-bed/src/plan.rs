@@ -79,7 +79,6 @@ pub enum Pace {
 pub struct Answer {
     /// The identifier word of requests, which are data frames.
     pub request: u32,
-    /// That of answers.
     pub answer: u32,
 }
 
@@ -114,7 +113,6 @@ pub struct SenderPlan {
     pub bus: u8,
     /// It sends when the tester is started so many times more than once.
     pub round: u8,
-    /// When it sends.
     pub pace: Pace,
     /// The first of its steps.
     pub first: u32,
@@ -127,7 +125,6 @@ pub struct SenderPlan {
 pub struct Step {
     /// When: since the start, or since the arrival of the one before, in ns.
     pub at_ns: u64,
-    /// What.
     pub frame: Frame,
 }
 
@@ -263,17 +260,14 @@ impl<'a> Plan<'a> {
         (bytes.len() >= HEADER_BYTES).then_some(Self { bytes, buses, senders, stations })
     }
 
-    /// The buses.
     pub fn buses(&self) -> impl Iterator<Item = BusPlan> + use<'_, 'a> {
         (0..self.buses).filter_map(|bus| self.read_bus(bus))
     }
 
-    /// The senders.
     pub fn senders(&self) -> impl Iterator<Item = SenderPlan> + use<'_, 'a> {
         (0..self.senders).map(|sender| self.read_sender(sender))
     }
 
-    /// A sender.
     #[must_use]
     pub fn sender(&self, sender: usize) -> Option<SenderPlan> {
         (sender < self.senders).then(|| self.read_sender(sender))
@@ -389,13 +383,10 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What is in a plan.
 #[cfg(any(feature = "write", test))]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Contents<'a> {
-    /// The buses.
     pub buses: &'a [BusPlan],
-    /// The senders.
     pub senders: &'a [SenderPlan],
     /// From which the bit errors of all buses follow.
     pub seed: u64,

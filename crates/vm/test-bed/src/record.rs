@@ -31,7 +31,6 @@ pub enum Event {
     /// A frame got through: its end of frame is over. If an error hit its last bit, the others have it as well, and it
     /// passes once more.
     Passed {
-        /// The frame.
         frame: Frame,
         /// Since when its node wanted to send it, in ns: the tester as its plan says, a controller since the driver
         /// asked for it.
@@ -79,7 +78,6 @@ pub struct Record {
     pub node: u8,
     /// Whether the node is a controller of the guest.
     pub is_guest: bool,
-    /// What.
     pub event: Event,
 }
 
@@ -96,7 +94,6 @@ impl fmt::Display for RecordError {
 impl core::error::Error for RecordError {}
 
 impl Record {
-    /// Its bytes.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; RECORD_BYTES] {
         let (number, [a, b], rest) = match self.event {

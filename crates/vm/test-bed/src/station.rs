@@ -33,13 +33,10 @@ pub struct StationPlan {
     pub data_bytes: u16,
     /// When it sends.
     pub pace: StationPace,
-    /// The station.
     pub station: Endpoint,
-    /// The guest.
     pub guest: Endpoint,
 }
 
-/// What a station counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StationCount {
     /// Datagrams that were begun.
@@ -54,7 +51,6 @@ pub struct StationCount {
     pub received: u64,
 }
 
-/// An answer that is on its way.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     identification: u16,
@@ -65,7 +61,6 @@ struct Answer {
 /// Requests whose answers are recorded: so many at a time.
 const MOST_REQUESTS: usize = 16;
 
-/// A station, and where it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Station {
     plan: StationPlan,

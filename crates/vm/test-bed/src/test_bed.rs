@@ -111,7 +111,6 @@ impl TestBed {
         Some(at)
     }
 
-    /// How many controllers there are.
     #[must_use]
     pub fn controller_count(&self) -> usize {
         self.controllers.iter().flatten().count()

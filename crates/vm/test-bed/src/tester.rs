@@ -33,7 +33,6 @@ const MOST_WAIT_NS: u64 = 10_000_000_000;
 /// Where the tester samples a bit, in thousandths: as Linux chooses for up to 500 kbit/s.
 pub(crate) const SAMPLE_POINT_PERMILLE: u16 = 875;
 
-/// What a sender waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum SenderWait {
     /// The start; a request, if it answers; or nothing, if it has sent everything.
@@ -77,7 +76,6 @@ pub(crate) enum Progress {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tester {
     senders: [Option<Sender>; MOST_SENDERS],
-    /// Those of the one that answers.
     answers: Answers,
     progress: Progress,
     /// How often it was started, and how often it can be.

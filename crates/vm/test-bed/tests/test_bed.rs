@@ -15,7 +15,6 @@ use candor_wire::can::bits::{INTERMISSION_BITS, length};
 use candor_wire::can::{Frame, Timing};
 use simulated::{Offered, simulated};
 
-/// When the tester is started.
 const STARTS_NS: u64 = 50_000_000;
 
 fn timing(rate: &str) -> Timing {
@@ -194,7 +193,6 @@ impl Guest {
     }
 }
 
-/// What a partner answers, and how.
 const PARTNER: Answer = Answer { request: 0x77, answer: 0x78 };
 /// It sends on the first bus.
 const ANSWERS: SenderPlan =

@@ -393,7 +393,6 @@ impl New {
     }
 }
 
-/// The halves of a port.
 #[derive(Default)]
 pub(super) struct Halves {
     receiver: Option<Box<dyn Receiver>>,

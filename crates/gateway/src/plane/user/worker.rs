@@ -160,7 +160,6 @@ impl Egress for Copies<'_> {
     }
 }
 
-/// What a worker does things with.
 pub(crate) struct Worker {
     pub(crate) shared: Arc<SharedPort>,
     pub(crate) receiver: LastingReceiver,
@@ -184,13 +183,10 @@ pub(crate) enum Loops {
 pub(crate) enum StampSource {
     /// It is not.
     Unwanted,
-    /// From when the kernel had it.
     OfKernel,
-    /// From when the worker had it.
     Own,
 }
 
-/// What a worker makes of each frame.
 struct FrameForwarder {
     shared: Arc<SharedPort>,
     /// With where copies went when they were made.

@@ -33,7 +33,6 @@ pub(super) struct Profile {
     pub(super) user_space: UserSpace,
     /// What a load on the processor does: the slowdown in percent and more interference.
     pub(super) cpu_load: (u32, Vec<Interference>),
-    /// What a load from the Ethernet is.
     pub(super) ethernet_load: EthernetLoad,
     /// The computer that measured the original.
     pub(super) tester: Instrument,

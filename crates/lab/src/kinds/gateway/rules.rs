@@ -118,7 +118,6 @@ impl Gateway for Rules {
 pub struct Generated {
     /// How many filters; with 0, one rule for everything.
     pub filters: u32,
-    /// What kind of filter.
     pub kind: FilterKind,
     /// What happens to the frames.
     pub modification: Modification,
@@ -146,9 +145,7 @@ pub enum Modification {
     None,
     /// AND of the identifier and of data behind the number.
     And,
-    /// OR of the same.
     Or,
-    /// XOR of the same.
     Xor,
     /// SET of the identifier.
     Set,

@@ -64,7 +64,6 @@ pub(super) fn place_of_tester(machine: &machine::Said, buses: &[Bus]) -> Tester 
 pub(super) struct Hosted {
     pub(super) world: World,
     pub(super) traffic: Traffic,
-    /// The rules of its gateway.
     pub(super) rules: Option<candor_engine::Table>,
     pub(super) conditions: String,
 }

@@ -49,7 +49,6 @@ pub enum World {
 }
 
 impl World {
-    /// Which it is.
     #[must_use]
     pub const fn testbed(&self) -> Testbed {
         match self {
@@ -75,7 +74,6 @@ pub struct Sim {
 pub enum Traffic {
     /// Numbered frames from one sender.
     Numbered {
-        /// The frames.
         frames: Numbered,
         /// When the next one is sent.
         pace: Pace,
@@ -86,7 +84,6 @@ pub enum Traffic {
     Periodic,
     /// A recording.
     Replay {
-        /// The file.
         log: PathBuf,
         /// Only this interface.
         interface: Option<String>,

@@ -14,7 +14,6 @@ use super::settings::{Sim, World};
 use crate::experiment::Load;
 use crate::reading::reader::Reader;
 
-/// The host of a gateway.
 struct Host {
     model: Model,
     /// The tester that measured the original, if there is one.

@@ -261,7 +261,6 @@ fn hosts_nodes(nodes: &[Node], said: &Said<'_>, refusals: &mut Refusals<'_>) {
     }
 }
 
-/// The rules of the gateway.
 fn hosts_rules(
     (samples, meets_any): (&[(u16, Frame)], bool),
     gateway: &keys::Said<'_>,

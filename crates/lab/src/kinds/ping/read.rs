@@ -130,7 +130,6 @@ impl Trips {
     }
 }
 
-/// Reads one.
 pub(super) fn read(reading: Reading<'_>) -> Option<Examined> {
     let Reading { mut file, common, base, .. } = reading;
     let findings = file.findings();

@@ -7,7 +7,6 @@ use crate::columns::{Column, Columns, Shown};
 use crate::quantity::Quantity;
 use crate::result::ResultFile;
 
-/// The processes that have a column.
 const PROCESSES: [&str; 3] = ["server", "subscriber", "dbus-daemon"];
 
 pub(super) fn columns(_: &[&ResultFile]) -> Columns {

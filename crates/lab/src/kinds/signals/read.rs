@@ -16,7 +16,6 @@ const DEFAULT_IDS: u16 = 340;
 /// What the service gathers unless told otherwise.
 const DEFAULT_COALESCE: Nanos = Nanos::from_micros(1_500);
 
-/// Reads one.
 pub(super) fn read(reading: Reading<'_>) -> Option<Examined> {
     let mut file = reading.file;
     file.require(&["testbed"]);

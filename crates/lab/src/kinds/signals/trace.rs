@@ -25,7 +25,6 @@ use crate::experiment::Experiment;
 
 /// Events that can be numbered.
 pub(super) const MOST_EVENTS: u64 = 1 << 24;
-/// The interface in the trace.
 const INTERFACE: &str = "udpcan";
 /// Bytes on the WebSocket for each event, as published.
 const PUBLISHED_BYTES: f64 = 1_120_331_014.0 / 9_971_538.0;

@@ -99,7 +99,6 @@ impl Worker {
         told.map_err(|_| self.gone())
     }
 
-    /// What it says when it is ready.
     pub(super) fn ready(&mut self) -> Result<String, Error> {
         self.answer()
     }
@@ -119,12 +118,10 @@ impl Worker {
         }
     }
 
-    /// Its report.
     pub(super) fn report(&mut self) -> Result<Report, Error> {
         self.answer()
     }
 
-    /// Ends it, and gives its report.
     pub(super) fn end(mut self) -> Result<Report, Error> {
         self.orders = None;
         self.answer()

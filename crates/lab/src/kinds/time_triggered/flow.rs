@@ -27,7 +27,6 @@ pub(crate) struct Seen {
     pub(crate) number: u64,
     /// When its first bit was to leave.
     pub(crate) due_ns: u64,
-    /// When it did.
     pub(crate) dispatched_ns: Option<u64>,
     /// When its last bit arrived, or why it did not.
     pub(crate) fate: Result<u64, Cause>,
@@ -39,7 +38,6 @@ pub(crate) struct Seen {
 pub(crate) struct Flow<'a> {
     settings: &'a TimeTriggered,
     builder: ResultBuilder<'a>,
-    /// The latency of the model.
     model: candor_tte::model::Latency,
     marked: u64,
     /// Frames that are not marked.

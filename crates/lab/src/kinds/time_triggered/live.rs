@@ -511,7 +511,6 @@ fn seen(measured: &Measured, flow: usize) -> (Vec<Seen>, u64) {
     (ended, unstamped)
 }
 
-/// What the instrument did.
 fn instrument(measured: &Measured, flow: &Flow<'_>, unstamped: u64) -> Row {
     let stops = |stops: &Stops| (stops.count(), stops.longest().as_nanos());
     let (send_stops, send_longest_stop_ns) = stops(&measured.sent.stops);

@@ -41,7 +41,6 @@ use crate::result::InputFile;
 /// Frames unless a count is given, as in the paper (Bartols and others 2011, V-A).
 const DEFAULT_COUNT: u64 = 100;
 
-/// Reads one.
 pub(super) fn read(reading: Reading<'_>) -> Option<Examined> {
     let Reading { mut file, table, common, base, .. } = reading;
     let findings = file.findings();

@@ -56,9 +56,7 @@ impl Tally {
 
 /// A gateway at work.
 pub(crate) enum Running {
-    /// There is none.
     None,
-    /// In the kernel.
     Kernel(Jobs),
     /// A loop in a thread with files of its own.
     Apart(apart::Running),

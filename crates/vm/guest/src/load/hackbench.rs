@@ -54,7 +54,6 @@ impl Hackbench {
         Ok(Self { master, control: control.ok_or_else(gone)?, started, messages })
     }
 
-    /// Starts it.
     pub(crate) fn start(mut self) -> Result<Self, Failure> {
         let dead = |_| Failure::new(PLACE, "the processes did not start", REMEDY);
         self.control.write_all(&[1]).map_err(dead)?;

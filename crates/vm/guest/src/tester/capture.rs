@@ -25,7 +25,6 @@ pub(crate) struct Capture {
     captured: CapturedFrames,
 }
 
-/// What was captured.
 struct CapturedFrames {
     start: Instant<Realtime>,
     stamps: Vec<Stamp>,

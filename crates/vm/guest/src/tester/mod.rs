@@ -67,7 +67,6 @@ pub(crate) struct GuestTester {
     cold: (Vec<u64>, Nanos),
 }
 
-/// The half of the tester that sends.
 struct SendingHalf {
     socket: Socket,
     start: Instant<Realtime>,
@@ -84,7 +83,6 @@ struct SendingHalf {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) sent: Vec<Stamp>,
-    /// When each was due.
     pub(crate) due: Vec<u64>,
     pub(crate) monitored: Vec<Stamp>,
     pub(crate) received: Vec<Stamp>,

@@ -119,7 +119,6 @@ impl MemoryRegionOps {
     }
 }
 
-#[allow(missing_docs, reason = "QEMU documents them")]
 unsafe extern "C" {
     pub fn qemu_add_machine_init_done_notifier(notifier: *mut Notifier);
     pub fn qemu_add_vm_change_state_handler(

@@ -22,12 +22,10 @@ use crate::{Around, give_up, with_bed, with_bed_now};
 
 /// The kind of device that is a card, and its registers.
 const CARD: (&CStr, &CStr) = (c"e1000", c"e1000-mmio[0]");
-/// Bytes of the registers.
 const REGISTER_BYTES: u64 = 0x2_0000;
 /// Four bytes, in the order of bytes of the guest.
 const WORD: (u32, u64) = (2, 1);
 
-/// Registers of a card.
 mod register {
     /// Transmit control; bit 1 enables.
     pub(super) const TCTL: u64 = 0x0400;

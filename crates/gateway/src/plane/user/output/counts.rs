@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use candor_port::TransmitterCounters;
 
-/// What transmitters count.
 pub(super) struct TransmitterSums {
     pub(super) present: Arc<TransmitterCounters>,
     /// What those before the present one counted.

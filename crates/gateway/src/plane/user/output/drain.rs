@@ -15,13 +15,11 @@ use super::pace::Pace;
 use super::waiting::Waiting;
 use super::{CHUNK, Output, State};
 
-/// What a drainer does next.
 enum Next {
     /// It looks once more.
     Again,
     /// It sends what was kept back.
     Flush,
-    /// It transmits this one.
     Transmit(Taken<Waiting>),
     /// Nothing waits.
     Rest,

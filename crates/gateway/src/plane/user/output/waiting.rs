@@ -9,7 +9,6 @@ use candor_wire::can::Frame;
 
 use crate::plane::user::latency::{Arrival, Latency};
 
-/// A copy on its way out.
 #[derive(Clone, Copy)]
 pub(crate) struct OutgoingCopy<'a> {
     pub(crate) frame: &'a Frame,

@@ -200,7 +200,6 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// Who sent it.
     fn sender(&self, number: u64) -> u32 {
         match self {
             Self::Numbered(..) => 0,

@@ -18,7 +18,6 @@ use super::super::settings::CanGateway;
 pub(super) enum Expected {
     /// What was sent.
     Same,
-    /// What the rules make of it.
     Rules(Box<Rules>),
     /// Nobody knows: the gateway is somebody's own.
     Unknown,

@@ -19,7 +19,6 @@ use crate::sections;
 pub(super) struct Missed(BTreeMap<Cause, u64>);
 
 impl Missed {
-    /// Those that an account has stopped.
     pub(super) fn of(account: &Account) -> Self {
         let mut missed = Self::default();
         for ((_, cause), frames) in account.stopped() {

@@ -23,7 +23,6 @@ use self::place::Side;
 use super::files::{MOST_PAIRS, Pairs, show};
 use super::{RuleContext, filter_of};
 
-/// The most steps of a rule.
 const MOST_STEPS: usize = 256;
 
 pub(super) fn actions(
@@ -75,7 +74,6 @@ struct StepReader<'a> {
 
 /// What the data of the frame are, as far as the steps so far have gone.
 enum Layout {
-    /// What was received.
     Received,
     /// Those of another message.
     Message(Box<DbcMessage>),
