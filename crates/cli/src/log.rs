@@ -205,7 +205,7 @@ struct Files<'a> {
 
 /// What was read and written, and what was not.
 #[derive(Default)]
-struct Copied {
+struct CopySummary {
     /// The records that were read, wanted or not.
     read: u64,
     /// The records that were written.
@@ -216,7 +216,7 @@ struct Copied {
     ethernet_frames: u64,
 }
 
-impl Copied {
+impl CopySummary {
     /// Says what the format does not keep.
     fn report(&self, format: &Format) {
         let title = format.title;
@@ -257,7 +257,7 @@ fn write_copy(
     mut writer: Writer,
     files: Files<'_>,
     is_wanted: impl FnMut(&Entry<'_>) -> bool,
-) -> Result<Option<Copied>, String> {
+) -> Result<Option<CopySummary>, String> {
     let format = writer.format();
     let progress = Progress::new(recording, files.output.as_os_str() != "-");
     let Some(copied) = copy_records(recording, &mut writer, &progress, files.input, is_wanted)?
@@ -286,8 +286,8 @@ fn copy_records(
     progress: &Progress,
     file: &Path,
     mut is_wanted: impl FnMut(&Entry<'_>) -> bool,
-) -> Result<Option<Copied>, String> {
-    let mut done = Copied::default();
+) -> Result<Option<CopySummary>, String> {
+    let mut done = CopySummary::default();
     while let Some(entry) = recording.next_any() {
         let entry = entry.map_err(|error| explain_malformed(error, done.read, file))?;
         done.read += 1;

@@ -20,7 +20,7 @@ use candor_wire::can::Frame;
 use candor_wire::can::tunnel::can2udp::{Datagram, MAX_LEN, PORT, Version};
 
 use super::datagrams::{
-    self, Bound, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes,
+    self, Bound, DatagramContents, DatagramSender, Inlet, MOST_BYTES, Own, Reads, Single, Writes,
 };
 use crate::kernel;
 use crate::names::Peer;
@@ -111,7 +111,7 @@ fn open(address: &Address, wanted: Wanted, handover: &Handover) -> Result<Port, 
         datagrams::allow_broadcast(&name, &socket)?;
         sender = Some(Arc::new(socket));
     }
-    let outlet = sender.clone().map(|socket| Outlet::new(socket, peer));
+    let outlet = sender.clone().map(|socket| DatagramSender::new(socket, peer));
     let is_fd = version == Version::V2;
     let mut port = Port::new(Capabilities { fd: is_fd, ..datagrams::CAPABILITIES });
     if wanted.receiver {
@@ -157,15 +157,17 @@ impl Reads for Unpacker {
         _overflow: u32,
         _counters: &ReceiverCounters,
         take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
-    ) -> Contents {
-        let Ok(datagram) = Datagram::decode(datagram.bytes) else { return Contents::Malformed(0) };
+    ) -> DatagramContents {
+        let Ok(datagram) = Datagram::decode(datagram.bytes) else {
+            return DatagramContents::Malformed(0);
+        };
         if self.interface.is_some_and(|interface| interface != datagram.interface) {
-            return Contents::Nothing;
+            return DatagramContents::Nothing;
         }
-        let Some(frame) = datagram.frame else { return Contents::Malformed(0) };
+        let Some(frame) = datagram.frame else { return DatagramContents::Malformed(0) };
         let stamp = datagram.time_ns.filter(|_| self.has_sender_stamps);
         take(&frame, stamp.map(Instant::from_nanos));
-        Contents::Good
+        DatagramContents::Good
     }
 }
 

@@ -233,7 +233,7 @@ impl Own {
 // ---- Receiving ----------------------------------------------------------------------------------
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Contents {
+pub(super) enum DatagramContents {
     /// All of its frames were handed over.
     Good,
     /// It is none of the format; so many frames before the fault can be read, and are refused with it.
@@ -254,7 +254,7 @@ pub(super) trait Reads: Send {
         overflow: u32,
         counters: &ReceiverCounters,
         take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
-    ) -> Contents;
+    ) -> DatagramContents;
 }
 
 /// The half that receives.
@@ -323,7 +323,7 @@ impl<R: Reads> Inlet<R> {
     }
 
     /// Looks after the half that transmits as well.
-    pub(super) fn beside(mut self, outlet: Option<&Outlet>) -> Self {
+    pub(super) fn beside(mut self, outlet: Option<&DatagramSender>) -> Self {
         self.reaches.extend(outlet.map(|outlet| Arc::clone(&outlet.reach)));
         self
     }
@@ -412,7 +412,7 @@ impl<R: Reads> Receiver for Inlet<R> {
             let before = count;
             let overflow = std::mem::take(&mut self.dropped_before_next);
             let contents = match datagram.is_cut {
-                true => Contents::Malformed(0),
+                true => DatagramContents::Malformed(0),
                 false => self.reads.read(&datagram, overflow, counters, &mut |frame, sender| {
                     let is_report = frame.kind() == Kind::Error;
                     if is_report && !wanted.error_reports {
@@ -428,13 +428,13 @@ impl<R: Reads> Receiver for Inlet<R> {
             counters.frames.add((count - before) as u64);
             counters.error_reports.add(error_reports);
             match contents {
-                Contents::Good => counters.datagrams.add(1),
-                Contents::Malformed(frames) => {
+                DatagramContents::Good => counters.datagrams.add(1),
+                DatagramContents::Malformed(frames) => {
                     counters.malformed.add(1);
                     counters.malformed_frames.add(u64::from(frames));
                 }
-                Contents::Foreign => counters.foreign.add(1),
-                Contents::Nothing => {}
+                DatagramContents::Foreign => counters.foreign.add(1),
+                DatagramContents::Nothing => {}
             }
         }
         Ok(if count == 0 { Progress::Nothing } else { Progress::Frames(count) })
@@ -460,7 +460,7 @@ impl<R: Reads> Receiver for Inlet<R> {
 // ---- Transmitting -------------------------------------------------------------------------------
 
 /// What datagrams leave by.
-pub(super) struct Outlet {
+pub(super) struct DatagramSender {
     socket: Arc<UdpSocket>,
     to: Destination,
     peer: Peer,
@@ -470,7 +470,7 @@ pub(super) struct Outlet {
     counters: Arc<TransmitterCounters>,
 }
 
-impl Outlet {
+impl DatagramSender {
     pub(super) fn new(socket: Arc<UdpSocket>, peer: Peer) -> Self {
         let mut to = peer.clone();
         let at = socket.local_addr().unwrap_or_else(|_| udp::any(to.address().ip()));
@@ -580,12 +580,12 @@ pub(super) trait Writes: Send {
 /// Datagrams of one length that follow each other are kept until there is nothing more to transmit for now, and leave with one
 /// call. While the network does not take them, each frame is tried by itself, so that who transmits knows what becomes of it.
 pub(super) struct Single<W> {
-    outlet: Outlet,
+    outlet: DatagramSender,
     writes: W,
     /// Datagrams that are kept, one behind the other.
     kept: Vec<u8>,
     len: usize,
-    patience: Patience,
+    patience: FlushPolicy,
     /// What was kept last could not leave.
     is_down: bool,
     /// The kernel sends several with one call.
@@ -593,13 +593,13 @@ pub(super) struct Single<W> {
 }
 
 impl<W: Writes> Single<W> {
-    pub(super) fn new(outlet: Outlet, writes: W) -> Self {
+    pub(super) fn new(outlet: DatagramSender, writes: W) -> Self {
         Self {
             outlet,
             writes,
             kept: Vec::with_capacity(udp::MAX_SEGMENTS * MOST_BYTES),
             len: 0,
-            patience: Patience::default(),
+            patience: FlushPolicy::default(),
             is_down: false,
             has_segments: true,
         }
@@ -739,12 +739,12 @@ impl<W> Drop for Single<W> {
 /// they are due since ever: who transmits calls `flush` when there is nothing more to transmit for
 /// now.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct FlushPolicy {
     keep: Nanos,
     due: Option<Instant<Monotonic>>,
 }
 
-impl Patience {
+impl FlushPolicy {
     pub(super) const fn new(keep: Nanos) -> Self {
         Self { keep, due: None }
     }

@@ -15,7 +15,7 @@ use candor_wire::can::Frame;
 use candor_wire::can::tunnel::multicast::{Datagram, MAX_LEN, PORT};
 
 use super::datagrams::{
-    self, Bound, Contents, Inlet, MOST_BYTES, Outlet, Own, Reads, Single, Writes,
+    self, Bound, DatagramContents, DatagramSender, Inlet, MOST_BYTES, Own, Reads, Single, Writes,
 };
 use super::reach::{Group, Membership};
 use crate::kernel;
@@ -93,7 +93,7 @@ fn open(address: &Address, wanted: Wanted, handover: &Handover) -> Result<Port, 
     let outlet = sender.clone().map(|socket| {
         let (by_name, sender) = (by_name.clone(), Arc::clone(&socket));
         let mend = move || by_name.direct(&sender, hop_limit);
-        Outlet::with_mend(socket, Peer::new(group_address, None), mend)
+        DatagramSender::with_mend(socket, Peer::new(group_address, None), mend)
     });
     let mut port = Port::new(Capabilities { own_frames: true, ..datagrams::CAPABILITIES });
     if wanted.receiver {
@@ -125,11 +125,13 @@ impl Reads for Unpacker {
         _overflow: u32,
         _counters: &ReceiverCounters,
         take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
-    ) -> Contents {
-        let Ok(datagram) = Datagram::decode(datagram.bytes) else { return Contents::Malformed(0) };
+    ) -> DatagramContents {
+        let Ok(datagram) = Datagram::decode(datagram.bytes) else {
+            return DatagramContents::Malformed(0);
+        };
         let stamp = datagram.time_ns.filter(|_| self.has_sender_stamps);
         take(&datagram.frame, stamp.map(Instant::from_nanos));
-        Contents::Good
+        DatagramContents::Good
     }
 }
 

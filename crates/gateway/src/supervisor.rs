@@ -26,7 +26,7 @@ use candor_time::Nanos;
 
 use self::claim::Claim;
 use self::links::Links;
-use self::operator::{Operator, change};
+use self::operator::{RequestOperator, change};
 use crate::control::place::{Places, name_of};
 use crate::control::{self, Access, Limits, Loaded, Server, SocketWatch};
 use crate::lock::lock;
@@ -131,7 +131,7 @@ pub fn run(
         is_stopped: AtomicBool::new(false),
     });
     let loaded = Mutex::new(None);
-    let operator = Operator {
+    let operator = RequestOperator {
         shared: Arc::clone(&shared),
         file: path.clone(),
         is_confined: service.control_for_group,
@@ -203,7 +203,11 @@ impl Listening {
         Ok(Self { control, metrics })
     }
 
-    fn serve(self, operator: Operator, observer: &mut dyn Observer) -> Result<Server, Error> {
+    fn serve(
+        self,
+        operator: RequestOperator,
+        observer: &mut dyn Observer,
+    ) -> Result<Server, Error> {
         let control = format!("control socket {}", self.control.path().display());
         let shared = Arc::clone(&operator.shared);
         let address = self.metrics.as_ref().map(metrics::Listening::address);

@@ -27,7 +27,7 @@ impl Capture<'_> {
     /// A frame cannot be written.
     pub fn write(&self, writer: &mut Writer) -> Result<u64, RecordingError> {
         let mut world = World::new(self.network.clone(), self.seed);
-        let mut links = Links { capture: self, writer, frames: 0, failure: None };
+        let mut links = LinkCapture { capture: self, writer, frames: 0, failure: None };
         // Time-triggered frames begin with the second cycle.
         for cycle in 1..=self.cycles + 1 {
             let end_ns = self.network.cycle.as_nanos().saturating_mul(cycle);
@@ -41,14 +41,14 @@ impl Capture<'_> {
 }
 
 /// Writes frames as they go over links.
-struct Links<'a> {
+struct LinkCapture<'a> {
     capture: &'a Capture<'a>,
     writer: &'a mut Writer,
     frames: u64,
     failure: Option<RecordingError>,
 }
 
-impl Links<'_> {
+impl LinkCapture<'_> {
     fn write(&mut self, transmission: &Transmission) -> Result<(), RecordingError> {
         let network = self.capture.network;
         let Transmission { flow, number, link, from, source, at, due, started, ref pcf } =
@@ -85,7 +85,7 @@ impl Links<'_> {
     }
 }
 
-impl Observer for Links<'_> {
+impl Observer for LinkCapture<'_> {
     fn record(&mut self, _: &Ended) {}
 
     fn transmits(&mut self, transmission: &Transmission) {

@@ -187,7 +187,7 @@ enum State {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenRequest {
     frame: Frame,
     sent: Instant<Monotonic>,
     state: State,
@@ -203,7 +203,7 @@ struct Running {
     /// A request that the port has not taken yet.
     next: Option<Frame>,
     /// Requests that may still be answered, the oldest first.
-    open: VecDeque<Open>,
+    open: VecDeque<OpenRequest>,
     most_open: usize,
     /// The number of the first of them.
     first: u64,
@@ -358,7 +358,7 @@ impl Master {
         if self.plan.pace == Pace::OpenLoop {
             track.lateness.record(at.since(track.due).as_nanos().try_into().unwrap_or(i64::MAX));
         }
-        track.open.push_back(Open { frame, sent: at, state: State::Waiting });
+        track.open.push_back(OpenRequest { frame, sent: at, state: State::Waiting });
         track.counts.sent += 1;
         // What was late is not made up for in a burst, unless answers shall have no influence.
         if self.plan.pace == Pace::OneAtATime && track.period_start + track.track.period < at {

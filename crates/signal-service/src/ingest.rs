@@ -203,7 +203,7 @@ impl Opened {
         let (open, closed) = mpsc::channel();
         let worker = Worker { opened: self, coalesce, shared, _open: open };
         let (thread, task) = match is_waited_for {
-            true => (None, Some(reactor.spawn(task::Task::new(worker).work()))),
+            true => (None, Some(reactor.spawn(task::IngestTask::new(worker).work()))),
             false => (Some(thread::start(worker, Arc::clone(&is_ending))?), None),
         };
         let closed = Mutex::new(closed);
@@ -436,7 +436,7 @@ mod tests {
         let is_ending = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (thread, task) = match is_task {
-            true => (None, Some(runtime.spawn(task::Task::new(worker).work()))),
+            true => (None, Some(runtime.spawn(task::IngestTask::new(worker).work()))),
             false => (Some(thread::start(worker, Arc::clone(&is_ending)).unwrap()), None),
         };
         let abort = task.as_ref().map(tokio::task::JoinHandle::abort_handle);

@@ -106,7 +106,7 @@ impl Stale {
 }
 
 /// What machines need to be of use.
-struct Present<'a> {
+struct UsableParts<'a> {
     /// `None`: the QEMU is not looked at.
     qemu: Option<&'a Qemu>,
     kernels: Vec<String>,
@@ -115,7 +115,7 @@ struct Present<'a> {
     timed_bus_sha256: String,
 }
 
-impl Present<'_> {
+impl UsableParts<'_> {
     fn judge(&self, about: &Identity) -> Option<Stale> {
         let is_ours = about.guest_sha256 == self.guest_sha256
             && about.plugin_sha256 == self.plugin_sha256
@@ -152,7 +152,7 @@ pub fn pieces(
         let kernel = cached.kernel.as_ref().ok()?;
         Some(kernel.sha256.clone())
     });
-    let present = Present {
+    let present = UsableParts {
         qemu,
         kernels: sums.collect(),
         guest_sha256: hex(&Sha256::digest(init)),
@@ -217,7 +217,7 @@ fn named(about: &Identity) -> String {
     }
 }
 
-fn of_machine(kind: Kind, folder: PathBuf, present: &Present<'_>) -> Piece {
+fn of_machine(kind: Kind, folder: PathBuf, present: &UsableParts<'_>) -> Piece {
     let about = fs::read(folder.join(ABOUT)).ok();
     let about = about.and_then(|bytes| serde_json::from_slice::<Identity>(&bytes).ok());
     let size = size(&folder);
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn a_machine_is_of_use_with_all_that_it_was_made_with() {
         let qemu = Qemu { program: "qemu".into(), version: "7.2".into(), sha256: "q".into() };
-        let present = Present {
+        let present = UsableParts {
             qemu: Some(&qemu),
             kernels: vec!["j".into(), "k".into()],
             guest_sha256: hex(&Sha256::digest(INIT)),
@@ -342,7 +342,7 @@ mod tests {
         ] {
             assert_eq!(present.judge(&about), stale, "{about:?}");
         }
-        let unseen = Present { qemu: None, ..present };
+        let unseen = UsableParts { qemu: None, ..present };
         assert_eq!(unseen.judge(&Identity { qemu_sha256: "r".into(), ..identity() }), None);
     }
 

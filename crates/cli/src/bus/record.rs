@@ -73,7 +73,7 @@ pub(super) fn run(args: &RecordArgs) -> Answer {
     };
     let file = files.next()?;
     let mut capture = live::capture(&args.ports, errors, args.time)?;
-    let mut recorder = Recorder {
+    let mut recorder = PortRecorder {
         titles,
         selection,
         file: Some(file),
@@ -113,7 +113,7 @@ pub(super) fn run(args: &RecordArgs) -> Answer {
     Ok(totals.iter().all(Totals::is_complete))
 }
 
-struct Recorder {
+struct PortRecorder {
     titles: Vec<String>,
     selection: Selection,
     /// The file that grows; `None` only after a failure.
@@ -130,7 +130,7 @@ struct Recorder {
     bytes_left: u64,
 }
 
-impl Follower for Recorder {
+impl Follower for PortRecorder {
     fn take(&mut self, captured: &Captured) -> Result<ControlFlow<()>, String> {
         if !self.selection.takes(&captured.received.frame) {
             self.unwanted[captured.port] += 1;
@@ -155,7 +155,7 @@ impl Follower for Recorder {
     }
 }
 
-impl Recorder {
+impl PortRecorder {
     /// Writes a frame, into a new file if that is due. How many bytes it has.
     fn write(&mut self, captured: &Captured) -> Result<u64, String> {
         let is_full = self.file.as_ref().is_none_or(|file| self.files.is_full(file));

@@ -9,8 +9,8 @@ use candor_recording::{Merge, MergeInput, Recording, Writer};
 use clap::Args;
 
 use super::{
-    Copied, InputArgs, Output, Progress, SortArgs, at_most_one_stdin, explain, explain_malformed,
-    report_losses, report_skipped,
+    CopySummary, InputArgs, Output, Progress, SortArgs, at_most_one_stdin, explain,
+    explain_malformed, report_losses, report_skipped,
 };
 use crate::Answer;
 use crate::duration;
@@ -116,8 +116,8 @@ fn copy(
     mut writer: Writer,
     progress: &Progress,
     files: &[PathBuf],
-) -> Result<Option<Copied>, String> {
-    let mut done = Copied::default();
+) -> Result<Option<CopySummary>, String> {
+    let mut done = CopySummary::default();
     loop {
         let entry = match merge.next_any() {
             None => break,

@@ -57,7 +57,8 @@ pub(super) fn run(args: &ApplyArgs) -> Answer {
     let Rules { name, table, findings, .. } = read_rules(&args.rules)?;
     color::eprint_findings(&findings);
     let Some(table) = table else { return Ok(false) };
-    let buses = Buses::new(&table, &args.map).map_err(|reason| format!("{name}: {reason}"))?;
+    let buses =
+        BusesOfRecording::new(&table, &args.map).map_err(|reason| format!("{name}: {reason}"))?;
     let to_stdout = args.output_file.as_os_str() == "-";
     if args.json && to_stdout {
         return Err("--json and OUT both are standard output; write the frames into a file".into());
@@ -89,7 +90,7 @@ pub(super) fn run(args: &ApplyArgs) -> Answer {
 }
 
 /// What of a recording is which bus.
-struct Buses {
+struct BusesOfRecording {
     table: Table,
     map: Vec<(String, BusIndex)>,
     /// By the interface of the recording; nothing if no bus is it.
@@ -98,7 +99,7 @@ struct Buses {
     names: Vec<String>,
 }
 
-impl Buses {
+impl BusesOfRecording {
     fn new(table: &Table, map: &[(String, String)]) -> Result<Self, String> {
         let resolve = |(interface, bus): &(String, String)| {
             let index = table.bus(bus).ok_or_else(|| unknown(table, bus))?;
@@ -164,7 +165,7 @@ struct Done {
 }
 
 impl Done {
-    fn report(&self, buses: &Buses, offline: &Offline, is_sorted: bool) {
+    fn report(&self, buses: &BusesOfRecording, offline: &Offline, is_sorted: bool) {
         for (interface, count) in &self.foreign {
             let names: Vec<_> = buses.table.buses.iter().map(|bus| bus.name.as_str()).collect();
             say!(
@@ -195,7 +196,7 @@ impl Done {
 struct Work {
     offline: Offline,
     writer: Writer,
-    buses: Buses,
+    buses: BusesOfRecording,
     done: Done,
 }
 

@@ -26,7 +26,7 @@ use candor_tte_live::analyzer::{Heard, listen};
 use candor_tte_live::join::Key;
 use clap::Args;
 
-use super::live::{self, Ending, Kind};
+use super::live::{self, Kind, StopOnDrop};
 use crate::Answer;
 use crate::bus::live::{Out, catch_signals};
 use crate::csv::{Csv, cell};
@@ -172,7 +172,7 @@ fn hear(
     let network = view.network;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _ending = Ending(&over);
+        let _ending = StopOnDrop(&over);
         let (tell, heard) = channel();
         let ports = [(Place::Before, before), (Place::Behind, Some(behind))];
         let ports = ports.into_iter().filter_map(|(place, socket)| Some((place, socket?)));
@@ -181,7 +181,7 @@ fn hear(
                 let (tell, over) = (tell.clone(), &over);
                 scope.spawn(move || {
                     // If one port is gone, the other one has nothing to be joined with.
-                    let _ending = Ending(over);
+                    let _ending = StopOnDrop(over);
                     listen(socket, network, over, &mut |it| tell.send((place, it)).is_ok())
                 })
             })
@@ -307,7 +307,7 @@ impl View<'_> {
         if let Some(csv) = self.csv.take() {
             csv.finish()?;
         }
-        let told = Told {
+        let told = AnalysisSummary {
             args: self.args,
             interface: self.interface,
             duration_ns: clock::now().since(self.begin).as_nanos(),
@@ -323,7 +323,7 @@ impl View<'_> {
 }
 
 /// What is told of an analysis.
-struct Told<'a> {
+struct AnalysisSummary<'a> {
     args: &'a AnalyzeArgs,
     /// Behind the network.
     interface: &'a str,
@@ -331,7 +331,7 @@ struct Told<'a> {
     note: Option<String>,
 }
 
-impl Told<'_> {
+impl AnalysisSummary<'_> {
     /// Prints and keeps the results; whether frames came and none was lost.
     fn tell(&self, analysis: &Analysis<'_>, out: &mut Out) -> Answer {
         let AnalyzeArgs { saving, overwriting, json, .. } = self.args;

@@ -17,7 +17,7 @@ use candor_tte_live::generator::{Advance, Cycles, Generated, Generator, News};
 use candor_tte_live::synchronisation::{Change, Heard, Synchronisation};
 use clap::Args;
 
-use super::live::{self, Checking, Ending, Kind, Spinning};
+use super::live::{self, Checking, Kind, Spinning, StopOnDrop};
 use crate::Answer;
 use crate::bus::live::catch_signals;
 use crate::csv::{Csv, cell};
@@ -131,7 +131,7 @@ pub(super) fn run(args: &GenerateArgs) -> Answer {
     let mut spinning = Spinning::new(&thread, args.real_time.is_real_time());
     let mut follower = Follower { csv, ..Follower::new(args, &network) };
     let (generated, ended) = thread::scope(|scope| {
-        let _ending = Ending(&over);
+        let _ending = StopOnDrop(&over);
         let (tell, news) = channel();
         let (over, thread) = (&over, &thread);
         let work = scope.spawn(move || {

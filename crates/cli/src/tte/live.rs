@@ -173,9 +173,9 @@ pub(super) fn say_counts(counts: &[(u64, &str)]) {
 }
 
 /// Ends the threads that look at it, however their scope ends.
-pub(super) struct Ending<'a>(pub(super) &'a AtomicBool);
+pub(super) struct StopOnDrop<'a>(pub(super) &'a AtomicBool);
 
-impl Drop for Ending<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -16,7 +16,7 @@ use candor_tte_live::Epoch;
 use candor_tte_live::switch::{Service, Switch, Tally};
 use clap::{Args, ValueEnum};
 
-use super::live::{self, Checking, Ending, Kind, Spinning};
+use super::live::{self, Checking, Kind, Spinning, StopOnDrop};
 use crate::Answer;
 use crate::bus::live::catch_signals;
 use crate::output::{duration, pair, thousands};
@@ -122,7 +122,7 @@ pub(super) fn run(args: &SwitchArgs) -> Answer {
     let thread = AtomicU32::new(0);
     let mut spinning = Spinning::new(&thread, args.real_time.is_real_time());
     let (counted, ended) = thread::scope(|scope| {
-        let _ending = Ending(&over);
+        let _ending = StopOnDrop(&over);
         let work = scope.spawn(|| {
             args.real_time.apply()?;
             thread.store(realtime::this_thread(), Ordering::Relaxed);

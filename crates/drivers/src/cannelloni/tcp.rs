@@ -20,7 +20,7 @@ use candor_wire::can::{Frame, Kind};
 
 use super::backlog::Backlog;
 use super::dialer::{Dialer, Door, Link, Role, Shared, TO_GREET};
-use crate::datagrams::{self, Patience};
+use crate::datagrams::{self, FlushPolicy};
 use crate::kernel;
 use crate::wait::{self, Turn, Wait};
 use candor_port::{
@@ -272,7 +272,7 @@ struct StreamTransmitter {
     dialer: Option<Dialer>,
     link: Option<Arc<Link>>,
     backlog: Backlog,
-    patience: Patience,
+    patience: FlushPolicy,
     /// What comes, if nobody else reads it: only the greeting counts.
     stream: Stream,
     counters: Arc<TransmitterCounters>,
@@ -286,7 +286,7 @@ impl StreamTransmitter {
             dialer,
             link: None,
             backlog: Backlog::new(ENOUGH + MAX_FRAME_LEN),
-            patience: Patience::new(flush),
+            patience: FlushPolicy::new(flush),
             stream: Stream::new(),
             counters: Arc::new(TransmitterCounters { trouble, ..TransmitterCounters::default() }),
         }

@@ -11,7 +11,9 @@ use candor_wire::can::tunnel::cannelloni::{
 };
 use candor_wire::can::{Frame, Kind};
 
-use crate::datagrams::{self, Bound, Contents, Inlet, Outlet, Own, Patience, Reads};
+use crate::datagrams::{
+    self, Bound, DatagramContents, DatagramSender, FlushPolicy, Inlet, Own, Reads,
+};
 use crate::kernel;
 use crate::names::Peer;
 use candor_port::{
@@ -58,7 +60,8 @@ pub(super) fn open(
     };
     // A peer may be a whole network.
     datagrams::allow_broadcast(&name, &bound.socket)?;
-    let outlet = wanted.transmitter.then(|| Outlet::new(Arc::clone(&bound.socket), peer.clone()));
+    let outlet =
+        wanted.transmitter.then(|| DatagramSender::new(Arc::clone(&bound.socket), peer.clone()));
     let mut port = Port::new(datagrams::CAPABILITIES);
     if wanted.receiver {
         let peer = (!is_any_peer).then_some(peer);
@@ -119,13 +122,13 @@ impl Reads for Unpacker {
         overflow: u32,
         counters: &ReceiverCounters,
         take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
-    ) -> Contents {
+    ) -> DatagramContents {
         let source = datagram.source.map(|source| source.ip());
         if self.peer.as_mut().is_some_and(|peer| source != Some(peer.address().ip())) {
-            return Contents::Foreign;
+            return DatagramContents::Foreign;
         }
         let Ok(datagram) = cannelloni::Datagram::decode(datagram.bytes) else {
-            return Contents::Malformed(cannelloni::readable_frames(datagram.bytes));
+            return DatagramContents::Malformed(cannelloni::readable_frames(datagram.bytes));
         };
         match self.sequence.take(datagram.sequence()) {
             Order::Next => {}
@@ -138,22 +141,22 @@ impl Reads for Unpacker {
         for frame in datagram.frames() {
             take(&frame, None);
         }
-        Contents::Good
+        DatagramContents::Good
     }
 }
 
 /// Puts frames together.
 struct Packer {
-    outlet: Outlet,
+    outlet: DatagramSender,
     outgoing: Outgoing<Box<[u8]>>,
     sequence: u8,
-    patience: Patience,
+    patience: FlushPolicy,
 }
 
 impl Packer {
-    fn new(outlet: Outlet, room: usize, flush: Nanos) -> Self {
+    fn new(outlet: DatagramSender, room: usize, flush: Nanos) -> Self {
         let outgoing = Outgoing::new(vec![0; room].into_boxed_slice());
-        Self { outlet, outgoing, sequence: 0, patience: Patience::new(flush) }
+        Self { outlet, outgoing, sequence: 0, patience: FlushPolicy::new(flush) }
     }
 
     /// Sends what is there. If there is no way, it is lost.
@@ -427,7 +430,7 @@ mod tests {
         // Packets to all need a permission that this socket lacks.
         let nowhere = "255.255.255.255:9".parse().unwrap();
         let mut packer =
-            Packer::new(Outlet::new(socket, Peer::new(nowhere, None)), 1_472, Nanos::ZERO);
+            Packer::new(DatagramSender::new(socket, Peer::new(nowhere, None)), 1_472, Nanos::ZERO);
         assert_eq!(packer.transmit(&frame("123#"), false), Sent::Taken);
         assert_eq!(packer.transmit(&frame("124#"), false), Sent::Taken);
         assert_eq!(packer.flush(), Sent::Down);

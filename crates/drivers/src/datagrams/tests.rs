@@ -59,11 +59,11 @@ impl Reads for Anything {
         _: u32,
         _: &ReceiverCounters,
         take: &mut dyn FnMut(&Frame, Option<Instant<Realtime>>),
-    ) -> Contents {
+    ) -> DatagramContents {
         if let Ok(frame) = "123#".parse() {
             take(&frame, None);
         }
-        Contents::Good
+        DatagramContents::Good
     }
 }
 
@@ -178,11 +178,11 @@ fn frames_leave_by_a_beat() {
 
 #[test]
 fn frames_are_due_at_once_unless_they_may_be_kept() {
-    let mut patience = Patience::new(Nanos::ZERO);
+    let mut patience = FlushPolicy::new(Nanos::ZERO);
     assert_eq!(patience.due(), None);
     patience.begin();
     assert_eq!(patience.due(), Some(Instant::ZERO));
-    let mut patience = Patience::new(Nanos::from_secs(1));
+    let mut patience = FlushPolicy::new(Nanos::from_secs(1));
     let before = clock::now::<Monotonic>();
     patience.begin();
     let due = patience.due();
@@ -211,7 +211,8 @@ fn datagrams_of_one_length_leave_together_and_in_order() {
     socket.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
     udp::set_receive_buffer(&socket, 4 << 20).unwrap();
     let sender = Arc::new(udp::bind("127.0.0.1:0".parse().unwrap()).unwrap());
-    let outlet = || Outlet::new(Arc::clone(&sender), Peer::new(socket.local_addr().unwrap(), None));
+    let outlet =
+        || DatagramSender::new(Arc::clone(&sender), Peer::new(socket.local_addr().unwrap(), None));
     // Runs of one length: longer than what leaves at once, of one, and of none.
     let runs = [(3, 200), (8, 1), (0, 2), (8, 65), (64, 64), (1, 1)];
     for has_segments in [true, false] {

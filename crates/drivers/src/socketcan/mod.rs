@@ -34,7 +34,7 @@ use candor_linux::{Errno, ethtool, state};
 use candor_wire::can::Frame;
 use candor_wire::can::socketcan::{self, CAN_MTU, CANFD_MTU, IdOrder};
 
-use self::receiver::{Batches, OneByOne};
+use self::receiver::{BatchReceiver, OneByOne};
 pub(super) use self::transmitter::{Outlets, Sockets};
 use crate::drops::Drops;
 use crate::kernel;
@@ -116,7 +116,7 @@ fn open(address: &Address, wanted: Wanted, handover: &Handover) -> Result<Port, 
         let is_sparse = wanted.stamps && wanted.sparse_stamps;
         let wait = Wait::new(&name, wanted)?;
         port.receiver = Some(if wanted.stamps && !is_sparse || wanted.own_frames {
-            Box::new(Batches::open(&name, interface, socket, drops, wait).map_err(fail)?)
+            Box::new(BatchReceiver::open(&name, interface, socket, drops, wait).map_err(fail)?)
         } else {
             let receiver = OneByOne::new(&name, interface, socket, drops, granted, is_sparse, wait);
             Box::new(receiver.map_err(fail)?)

@@ -170,14 +170,14 @@ impl Drop for OneByOne {
     }
 }
 
-impl Drop for Batches {
+impl Drop for BatchReceiver {
     fn drop(&mut self) {
         count_dropped(&self.socket, &self.drops, &self.counters);
     }
 }
 
 /// A receiver that learns everything that the kernel knows of a frame.
-pub(super) struct Batches {
+pub(super) struct BatchReceiver {
     name: Box<str>,
     interface: Box<str>,
     socket: Arc<Socket>,
@@ -187,7 +187,7 @@ pub(super) struct Batches {
     wait: Wait,
 }
 
-impl Batches {
+impl BatchReceiver {
     pub(super) fn open(
         name: &str,
         interface: &str,
@@ -208,7 +208,7 @@ impl Batches {
     }
 }
 
-impl Receiver for Batches {
+impl Receiver for BatchReceiver {
     fn receive(
         &mut self,
         until: Until,

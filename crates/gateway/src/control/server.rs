@@ -43,7 +43,7 @@ impl Listening {
         other: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<Server> {
         let path = self.0.file.path().to_owned();
-        let control = lines::serve(self.0, limits, Control(handler));
+        let control = lines::serve(self.0, limits, ControlRequests(handler));
         let served = candor_daemon::both(control, other);
         let reactor = Reactor::start_with("service", lines::THREADS, served)?;
         Ok(Server { _reactor: reactor, path })
@@ -83,9 +83,9 @@ impl Server {
 }
 
 /// What clients of the control socket ask for.
-struct Control<H>(Arc<H>);
+struct ControlRequests<H>(Arc<H>);
 
-impl<H: Handler> Control<H> {
+impl<H: Handler> ControlRequests<H> {
     fn answer(&self, request: &Request) -> Answer {
         match request {
             Request::Stats | Request::Watch { .. } => Answer::Snapshot(Box::new(self.0.snapshot())),
@@ -105,7 +105,7 @@ impl<H: Handler> Control<H> {
     }
 }
 
-impl<H: Handler + 'static> Protocol for Control<H> {
+impl<H: Handler + 'static> Protocol for ControlRequests<H> {
     /// Hosts are looked up and rules compiled: nobody who asks for counts waits for that.
     fn takes_long(&self, line: &[u8]) -> bool {
         matches!(Request::decode(line), Ok(Request::Load { .. }))

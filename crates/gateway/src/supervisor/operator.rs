@@ -1,4 +1,4 @@
-//! [`Operator`]: what the control socket asks for, done.
+//! [`RequestOperator`]: what the control socket asks for, done.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::lock::lock;
 use crate::{Compiled, Error, Snapshot, read_rules};
 
 /// Answers requests from the control socket.
-pub(super) struct Operator {
+pub(super) struct RequestOperator {
     pub(super) shared: Arc<Shared>,
     pub(super) file: PathBuf,
     /// Whether rules are loaded only from the folder of that file and below: others than its user may ask.
@@ -26,7 +26,7 @@ pub(super) struct Operator {
     pub(super) loaded: Mutex<Option<Claim>>,
 }
 
-impl Operator {
+impl RequestOperator {
     /// Takes the claim on a file if it is not there yet; returns it if it is one of its own.
     fn claim(&self, file: &Path) -> Result<Option<Claim>, Error> {
         let loaded = lock(&self.loaded);
@@ -37,7 +37,7 @@ impl Operator {
     }
 }
 
-impl Handler for Operator {
+impl Handler for RequestOperator {
     fn file(&self) -> String {
         self.file.display().to_string()
     }

@@ -6,7 +6,7 @@ use candor_causes::Ending;
 use candor_lat::{Metric, TapPath};
 
 use super::Allowance;
-use super::paths::{self, LEAST_SHARE, Path};
+use super::paths::{self, FramePath, LEAST_SHARE};
 use super::verdict::{BOOT_INSTRUCTIONS, ENOUGH_BOOTS, Sample, Verdict, judge};
 use crate::experiment::Testbed;
 use crate::group::{Group, Range};
@@ -240,8 +240,13 @@ fn boots(side: &Group<'_>) -> usize {
 }
 
 /// The lengths of paths that enough frames take on both sides. What boots move any of them by is no difference.
-fn of_paths(experiment: &str, metric: Metric, [old, new]: [&[Path]; 2], each: f64) -> Vec<Figure> {
-    let is_taken = |path: &Path| path.shares.median >= LEAST_SHARE * 100.0;
+fn of_paths(
+    experiment: &str,
+    metric: Metric,
+    [old, new]: [&[FramePath]; 2],
+    each: f64,
+) -> Vec<Figure> {
+    let is_taken = |path: &FramePath| path.shares.median >= LEAST_SHARE * 100.0;
     let pairs = paths::pair(old, new).into_iter().map(|(a, b)| (&old[a], &new[b]));
     let pairs: Vec<_> = pairs.filter(|(a, b)| is_taken(a) && is_taken(b)).collect();
     let spreads = pairs.iter().flat_map(|(a, b)| [a.lengths.spread(), b.lengths.spread()]);
@@ -249,7 +254,7 @@ fn of_paths(experiment: &str, metric: Metric, [old, new]: [&[Path]; 2], each: f6
     let quantity = Quantity::Latency(metric, "p50");
     // Of a long latency, the histogram knows no more than this.
     let resolution = |of: [&Sample; 2]| resolution.max(paths::step(of[0].median.max(of[1].median)));
-    let figure = |(a, b): &(&Path, &Path)| Figure {
+    let figure = |(a, b): &(&FramePath, &FramePath)| Figure {
         shares: Some([a.shares, b.shares]),
         ..sampled(
             experiment,

@@ -31,7 +31,7 @@ pub struct Changed {
     pub after: String,
 }
 
-pub(super) struct Pairing {
+pub(super) struct ExperimentPairing {
     pub(super) changed: Vec<Changed>,
     pub(super) pairs: Vec<(usize, usize)>,
     pub(super) only_before: Vec<usize>,
@@ -61,11 +61,11 @@ pub(super) fn has(config: &str, setting: &str, value: &str) -> bool {
 }
 
 /// Pairs the experiments of two sides.
-pub(super) fn pair(before: &[Item], after: &[Item]) -> Pairing {
+pub(super) fn pair(before: &[Item], after: &[Item]) -> ExperimentPairing {
     let mut changed = changes(before, after, |item| &item.settings);
     let keys: BTreeSet<_> = changed.iter().map(|changed| changed.setting.clone()).collect();
     changed.extend(changes(before, after, |item| &item.facts));
-    let mut pairing = Pairing {
+    let mut pairing = ExperimentPairing {
         changed,
         pairs: Vec::new(),
         only_before: (0..before.len()).collect(),

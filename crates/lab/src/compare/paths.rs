@@ -25,7 +25,7 @@ pub(super) const LEAST_SHARE: f64 = 0.05;
 
 /// A path on one side.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Path {
+pub(super) struct FramePath {
     least_ns: i64,
     most_ns: i64,
     /// The part of all frames that take it, 0 to 1.
@@ -55,7 +55,11 @@ pub(super) fn step(ns: f64) -> f64 {
 }
 
 /// The paths of some runs of one experiment, from the shortest to the longest.
-pub(super) fn paths(runs: &[&ResultFile], metric: Metric, ns_per_instruction: f64) -> Vec<Path> {
+pub(super) fn paths(
+    runs: &[&ResultFile],
+    metric: Metric,
+    ns_per_instruction: f64,
+) -> Vec<FramePath> {
     let of = |run: &&ResultFile| Some(distribution(&run.metric(metric)?.profile));
     let runs: Vec<Distribution> = runs.iter().filter_map(of).filter(|it| frames(it) > 0).collect();
     let mut all: Vec<i64> = runs.iter().flatten().map(|&(ns, _)| ns).collect();
@@ -68,7 +72,7 @@ pub(super) fn paths(runs: &[&ResultFile], metric: Metric, ns_per_instruction: f6
 }
 
 /// The path between two latencies.
-fn path(runs: &[Distribution], (least_ns, most_ns): (i64, i64)) -> Option<Path> {
+fn path(runs: &[Distribution], (least_ns, most_ns): (i64, i64)) -> Option<FramePath> {
     let of_run = |run: &Distribution| -> Distribution {
         run.iter().copied().filter(|(ns, _)| (least_ns..=most_ns).contains(ns)).collect()
     };
@@ -86,7 +90,7 @@ fn path(runs: &[Distribution], (least_ns, most_ns): (i64, i64)) -> Option<Path> 
         .zip(runs)
         .map(|(part, run)| frames(part) as f64 / frames(run) as f64)
         .collect();
-    Some(Path {
+    Some(FramePath {
         least_ns,
         most_ns,
         share: shares.iter().sum::<f64>() / shares.len() as f64,
@@ -99,7 +103,7 @@ fn path(runs: &[Distribution], (least_ns, most_ns): (i64, i64)) -> Option<Path> 
 ///
 /// If most frames take paths of the same length on both sides, these are the same, whatever their shares are. A path
 /// that is left belongs to the one that its frames take after, if frames keep their order by latency: more than half of both.
-pub(super) fn pair(before: &[Path], after: &[Path]) -> Vec<(usize, usize)> {
+pub(super) fn pair(before: &[FramePath], after: &[FramePath]) -> Vec<(usize, usize)> {
     let mut pairs = same_length(before, after);
     let paired: f64 = pairs.iter().map(|&(old, new)| before[old].share.min(after[new].share)).sum();
     if paired < 0.5 {
@@ -120,8 +124,8 @@ pub(super) fn pair(before: &[Path], after: &[Path]) -> Vec<(usize, usize)> {
 }
 
 /// Pairs whose latencies overlap; of several, those with most frames.
-fn same_length(before: &[Path], after: &[Path]) -> Vec<(usize, usize)> {
-    let overlap = |a: &Path, b: &Path| a.least_ns <= b.most_ns && b.least_ns <= a.most_ns;
+fn same_length(before: &[FramePath], after: &[FramePath]) -> Vec<(usize, usize)> {
+    let overlap = |a: &FramePath, b: &FramePath| a.least_ns <= b.most_ns && b.least_ns <= a.most_ns;
     let all = (0..before.len()).flat_map(|old| (0..after.len()).map(move |new| (old, new)));
     let mut all: Vec<_> = all.filter(|&(old, new)| overlap(&before[old], &after[new])).collect();
     let common = |&(old, new): &(usize, usize)| before[old].share.min(after[new].share);
@@ -136,7 +140,7 @@ fn same_length(before: &[Path], after: &[Path]) -> Vec<(usize, usize)> {
 }
 
 /// The part of the frames that take a shorter path, for each path.
-fn begins(paths: &[Path]) -> impl Iterator<Item = f64> {
+fn begins(paths: &[FramePath]) -> impl Iterator<Item = f64> {
     paths.iter().scan(0.0, |before, path| {
         let begin = *before;
         *before += path.share;
@@ -149,8 +153,8 @@ mod tests {
     use super::*;
 
     /// Paths with these lengths and shares, in percent.
-    fn some(paths: &[(i64, f64)]) -> Vec<Path> {
-        let one = |&(ns, percent): &(i64, f64)| Path {
+    fn some(paths: &[(i64, f64)]) -> Vec<FramePath> {
+        let one = |&(ns, percent): &(i64, f64)| FramePath {
             least_ns: ns - 10,
             most_ns: ns + 10,
             share: percent / 100.0,

@@ -33,20 +33,20 @@ pub(super) struct Frames {
     /// Of so many frames, at most two latencies per metric are kept.
     frames_per_bucket: u64,
     /// By metric: the shortest and the longest latency of each stretch.
-    latencies: BTreeMap<&'static str, Latencies>,
+    latencies: BTreeMap<&'static str, LatencyCurve>,
     /// By cause: the first frame of each stretch that it stopped, and how many there were.
-    stopped: BTreeMap<String, Stopped>,
+    stopped: BTreeMap<String, StoppedFrames>,
 }
 
 #[derive(Default, Serialize)]
-struct Latencies {
+struct LatencyCurve {
     number: Vec<i64>,
     time_ns: Vec<i64>,
     latency_ns: Vec<i64>,
 }
 
 #[derive(Default, Serialize)]
-struct Stopped {
+struct StoppedFrames {
     number: Vec<i64>,
     time_ns: Vec<i64>,
     frames: Vec<u64>,
@@ -268,7 +268,7 @@ impl Thinning {
             let extremes = self.buckets.iter().filter_map(|bucket| bucket.extremes[index]);
             let points: Vec<Point> = extremes.flat_map(Extremes::in_order).collect();
             if !points.is_empty() {
-                latencies.insert(metric.key(), Latencies::new(&points));
+                latencies.insert(metric.key(), LatencyCurve::new(&points));
             }
         }
         let mut stopped: BTreeMap<String, Vec<(Point, u64)>> = BTreeMap::new();
@@ -279,7 +279,10 @@ impl Thinning {
             count: self.count,
             frames_per_bucket: self.frames_per_bucket,
             latencies,
-            stopped: stopped.into_iter().map(|(cause, all)| (cause, Stopped::new(&all))).collect(),
+            stopped: stopped
+                .into_iter()
+                .map(|(cause, all)| (cause, StoppedFrames::new(&all)))
+                .collect(),
         }
     }
 }
@@ -331,7 +334,7 @@ impl Extremes {
     }
 }
 
-impl Latencies {
+impl LatencyCurve {
     fn new(points: &[Point]) -> Self {
         Self {
             number: differences(points.iter().map(|point| point.number)),
@@ -341,7 +344,7 @@ impl Latencies {
     }
 }
 
-impl Stopped {
+impl StoppedFrames {
     fn new(all: &[(Point, u64)]) -> Self {
         Self {
             number: differences(all.iter().map(|(point, _)| point.number)),

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use super::{MOST_FRAMES, PORT_CHECK_INTERVAL, RETRY, Taken, Worker};
 
 /// A task that takes frames from a port.
-pub(super) struct Task {
+pub(super) struct IngestTask {
     worker: Worker,
     batch: Vec<(u64, Frame)>,
 }
@@ -52,7 +52,7 @@ fn watched<T: AsRawFd>(descriptor: T) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(descriptor, Interest::READABLE)
 }
 
-impl Task {
+impl IngestTask {
     pub(super) fn new(worker: Worker) -> Self {
         Self { worker, batch: Vec::with_capacity(MOST_FRAMES) }
     }

@@ -3,7 +3,7 @@
 //! Source: Vector, "DBC File Format Documentation", version 1.0.5, with what published files add to it.
 //! Statements that say nothing about messages and signals are skipped to their end.
 
-use super::token::{Stop, Token, Tokens};
+use super::token::{ReadingStop, Token, Tokens};
 
 /// A statement about messages and signals.
 #[derive(Debug, PartialEq)]
@@ -90,7 +90,7 @@ pub(super) struct SignalPart<'a> {
 }
 
 /// Reads the next statement; `None` at the end.
-pub(super) fn next<'a>(tokens: &mut Tokens<'a>) -> Option<Result<Part<'a>, Stop>> {
+pub(super) fn next<'a>(tokens: &mut Tokens<'a>) -> Option<Result<Part<'a>, ReadingStop>> {
     tokens.lines_are_blanks(false);
     tokens.skip_lines()?;
     Some(tokens.word().and_then(|keyword| {
@@ -101,7 +101,7 @@ pub(super) fn next<'a>(tokens: &mut Tokens<'a>) -> Option<Result<Part<'a>, Stop>
     }))
 }
 
-fn statement<'a>(keyword: Token<'a>, tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
+fn statement<'a>(keyword: Token<'a>, tokens: &mut Tokens<'a>) -> Result<Part<'a>, ReadingStop> {
     match keyword.text {
         "BO_" => return message(keyword.at, tokens).map(Part::Message),
         "BA_DEF_" => return definition(tokens),
@@ -129,16 +129,16 @@ fn statement<'a>(keyword: Token<'a>, tokens: &mut Tokens<'a>) -> Result<Part<'a>
         }
         "VAL_TABLE_" | "SIG_GROUP_" | "BO_TX_BU_" | "EV_" | "ENVVAR_DATA_" | "BA_DEF_REL_"
         | "BA_REL_" | "BA_DEF_DEF_REL_" => tokens.skip_to_semicolon()?,
-        _ => return Err(Stop { at: keyword.at, expected: &[] }),
+        _ => return Err(ReadingStop { at: keyword.at, expected: &[] }),
     }
     Ok(Part::Other)
 }
 
-fn end(tokens: &mut Tokens<'_>) -> Result<(), Stop> {
+fn end(tokens: &mut Tokens<'_>) -> Result<(), ReadingStop> {
     tokens.mark(";", &[";"])
 }
 
-fn message<'a>(at: usize, tokens: &mut Tokens<'a>) -> Result<MessagePart<'a>, Stop> {
+fn message<'a>(at: usize, tokens: &mut Tokens<'a>) -> Result<MessagePart<'a>, ReadingStop> {
     let (number, name) = (tokens.digits()?, tokens.word()?);
     tokens.mark(":", &[":"])?;
     let (length, sender) = (tokens.integer()?, tokens.word()?);
@@ -155,7 +155,7 @@ fn message<'a>(at: usize, tokens: &mut Tokens<'a>) -> Result<MessagePart<'a>, St
     Ok(MessagePart { at, number, name, length, sender, signals })
 }
 
-fn signal<'a>(at: usize, tokens: &mut Tokens<'a>) -> Result<SignalPart<'a>, Stop> {
+fn signal<'a>(at: usize, tokens: &mut Tokens<'a>) -> Result<SignalPart<'a>, ReadingStop> {
     let name = tokens.word()?;
     let indicator = match tokens.peek() {
         Some('m' | 'M') => Some(indicator(tokens)?),
@@ -206,7 +206,7 @@ fn signal<'a>(at: usize, tokens: &mut Tokens<'a>) -> Result<SignalPart<'a>, Stop
 }
 
 /// `M`, `m7` or `m7M`.
-fn indicator<'a>(tokens: &mut Tokens<'a>) -> Result<Token<'a>, Stop> {
+fn indicator<'a>(tokens: &mut Tokens<'a>) -> Result<Token<'a>, ReadingStop> {
     let before = tokens.clone();
     let word = tokens.word()?;
     let number = word.text.strip_prefix('m').map(|rest| rest.strip_suffix('M').unwrap_or(rest));
@@ -217,7 +217,7 @@ fn indicator<'a>(tokens: &mut Tokens<'a>) -> Result<Token<'a>, Stop> {
     }
 }
 
-fn definition<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
+fn definition<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, ReadingStop> {
     if tokens.peek() != Some('"') {
         tokens.word()?; // what has the attribute: BU_, BO_, SG_ or EV_
     }
@@ -238,7 +238,7 @@ fn definition<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
     Ok(Part::Definition { attribute, names })
 }
 
-fn attribute<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
+fn attribute<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, ReadingStop> {
     let attribute = tokens.quoted()?;
     let of = match tokens.peek() {
         Some(c) if c.is_ascii_alphabetic() => owner(tokens)?,
@@ -249,7 +249,7 @@ fn attribute<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
     Ok(Part::Attribute { attribute, of, value })
 }
 
-fn owner<'a>(tokens: &mut Tokens<'a>) -> Result<AttributeOwner<'a>, Stop> {
+fn owner<'a>(tokens: &mut Tokens<'a>) -> Result<AttributeOwner<'a>, ReadingStop> {
     let before = tokens.clone();
     match tokens.word()?.text {
         "BO_" => Ok(AttributeOwner::Message(tokens.digits()?)),
@@ -259,7 +259,7 @@ fn owner<'a>(tokens: &mut Tokens<'a>) -> Result<AttributeOwner<'a>, Stop> {
     }
 }
 
-fn value_names<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
+fn value_names<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, ReadingStop> {
     let first = tokens.word()?;
     // The values of an environment variable have no message before its name.
     let of_signal = first.text.bytes().all(|byte| byte.is_ascii_digit());
@@ -277,7 +277,7 @@ fn value_names<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
     })
 }
 
-fn value_type<'a>(at: usize, tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
+fn value_type<'a>(at: usize, tokens: &mut Tokens<'a>) -> Result<Part<'a>, ReadingStop> {
     let (message, signal) = (tokens.digits()?, tokens.word()?);
     tokens.mark(":", &[":"])?;
     let value_type = tokens.digits()?;
@@ -285,7 +285,7 @@ fn value_type<'a>(at: usize, tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> 
     Ok(Part::ValueType { at, message, signal, value_type })
 }
 
-fn selection<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
+fn selection<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, ReadingStop> {
     let (message, signal, selector) = (tokens.digits()?, tokens.word()?, tokens.word()?);
     let mut ranges = Vec::new();
     loop {
@@ -301,7 +301,7 @@ fn selection<'a>(tokens: &mut Tokens<'a>) -> Result<Part<'a>, Stop> {
 }
 
 /// `CM_ SG_ 291 Speed "of the motor";`: what it is about may be absent, and so may the semicolon.
-fn comment(tokens: &mut Tokens<'_>) -> Result<(), Stop> {
+fn comment(tokens: &mut Tokens<'_>) -> Result<(), ReadingStop> {
     while tokens.peek().is_some_and(|c| c == '_' || c.is_ascii_alphanumeric()) {
         tokens.word()?;
     }
@@ -311,7 +311,7 @@ fn comment(tokens: &mut Tokens<'_>) -> Result<(), Stop> {
 }
 
 /// `BS_: 500:12,34`, mostly without the numbers.
-fn bit_timing(tokens: &mut Tokens<'_>) -> Result<(), Stop> {
+fn bit_timing(tokens: &mut Tokens<'_>) -> Result<(), ReadingStop> {
     tokens.mark(":", &[":"])?;
     if tokens.peek().is_some_and(|c| c.is_ascii_digit()) {
         tokens.digits()?;

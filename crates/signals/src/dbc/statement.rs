@@ -5,7 +5,7 @@ use candor_diagnostics::Origin;
 use super::cut::Statement;
 use super::grammar::{self, Part};
 use super::reader::Reader;
-use super::token::{Stop, Tokens};
+use super::token::{ReadingStop, Tokens};
 
 /// The longest statement, in bytes; a message with its signals is one.
 pub(super) const MAX_STATEMENT: usize = 1 << 20;
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds the finding that a statement cannot be read on from some place.
-    fn refuse(&self, stop: &Stop) {
+    fn refuse(&self, stop: &ReadingStop) {
         let expected = match stop.expected {
             [one] => format!(", but `{one}` can"),
             [one, other] => format!(", but `{one}` or `{other}` can"),

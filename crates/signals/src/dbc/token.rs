@@ -29,7 +29,7 @@ impl<'a> Token<'a> {
 
 /// Where reading stopped, and the marks that could stand there.
 #[derive(Debug, PartialEq)]
-pub(super) struct Stop {
+pub(super) struct ReadingStop {
     pub(super) at: usize,
     pub(super) expected: &'static [&'static str],
 }
@@ -91,8 +91,8 @@ impl<'a> Tokens<'a> {
         self.rest().chars().next()
     }
 
-    pub(super) fn stop<T>(&self, expected: &'static [&'static str]) -> Result<T, Stop> {
-        Err(Stop { at: self.start + self.next, expected })
+    pub(super) fn stop<T>(&self, expected: &'static [&'static str]) -> Result<T, ReadingStop> {
+        Err(ReadingStop { at: self.start + self.next, expected })
     }
 
     fn take(&mut self, length: usize) -> Token<'a> {
@@ -103,7 +103,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// As many characters as fit, at least one.
-    fn take_while(&mut self, fits: impl Fn(char) -> bool) -> Result<Token<'a>, Stop> {
+    fn take_while(&mut self, fits: impl Fn(char) -> bool) -> Result<Token<'a>, ReadingStop> {
         self.skip_blanks();
         let rest = self.rest();
         match rest.len() - rest.trim_start_matches(fits).len() {
@@ -113,16 +113,16 @@ impl<'a> Tokens<'a> {
     }
 
     /// A keyword or a name: letters, digits and `_`.
-    pub(super) fn word(&mut self) -> Result<Token<'a>, Stop> {
+    pub(super) fn word(&mut self) -> Result<Token<'a>, ReadingStop> {
         self.take_while(|c| c == '_' || c.is_ascii_alphanumeric())
     }
 
-    pub(super) fn digits(&mut self) -> Result<Token<'a>, Stop> {
+    pub(super) fn digits(&mut self) -> Result<Token<'a>, ReadingStop> {
         self.take_while(|c| c.is_ascii_digit())
     }
 
     /// Digits, perhaps with a sign before them.
-    pub(super) fn integer(&mut self) -> Result<Token<'a>, Stop> {
+    pub(super) fn integer(&mut self) -> Result<Token<'a>, ReadingStop> {
         let number = self.number()?;
         if number.text.trim_start_matches(['+', '-']).bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(number);
@@ -132,7 +132,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// A number such as `-0.25` or `1E3`.
-    pub(super) fn number(&mut self) -> Result<Token<'a>, Stop> {
+    pub(super) fn number(&mut self) -> Result<Token<'a>, ReadingStop> {
         self.skip_blanks();
         let bytes = self.rest().as_bytes();
         let digits = |mut at: usize| {
@@ -159,7 +159,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// A text in quotation marks, in which `\"` is one of its characters. It may have several lines.
-    pub(super) fn quoted(&mut self) -> Result<Token<'a>, Stop> {
+    pub(super) fn quoted(&mut self) -> Result<Token<'a>, ReadingStop> {
         self.mark("\"", &["\""])?;
         let rest = self.rest();
         let bytes = rest.as_bytes();
@@ -177,7 +177,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// A number, or a text in quotation marks.
-    pub(super) fn value(&mut self) -> Result<Token<'a>, Stop> {
+    pub(super) fn value(&mut self) -> Result<Token<'a>, ReadingStop> {
         match self.peek() {
             Some('"') => self.quoted(),
             _ => self.number(),
@@ -199,12 +199,12 @@ impl<'a> Tokens<'a> {
         &mut self,
         mark: &str,
         expected: &'static [&'static str],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ReadingStop> {
         if self.has(mark) { Ok(()) } else { self.stop(expected) }
     }
 
     /// Reads past the semicolon that ends a statement, whatever is before it.
-    pub(super) fn skip_to_semicolon(&mut self) -> Result<(), Stop> {
+    pub(super) fn skip_to_semicolon(&mut self) -> Result<(), ReadingStop> {
         while let Some(c) = self.peek() {
             match c {
                 '"' => {
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     fn texts<'a>(
-        read: impl Fn(&mut Tokens<'a>) -> Result<Token<'a>, Stop>,
+        read: impl Fn(&mut Tokens<'a>) -> Result<Token<'a>, ReadingStop>,
         text: &'a str,
     ) -> String {
         let mut tokens = Tokens::new(text, 0);
@@ -262,8 +262,8 @@ mod tests {
         for (text, rest) in [
             ("a \"b;\" c; d", Ok(" d")),
             ("a // ;\n;", Ok("")),
-            ("a", Err(Stop { at: 1, expected: &[";"] })),
-            ("a \";", Err(Stop { at: 4, expected: &["\""] })),
+            ("a", Err(ReadingStop { at: 1, expected: &[";"] })),
+            ("a \";", Err(ReadingStop { at: 4, expected: &["\""] })),
         ] {
             let mut tokens = Tokens::new(text, 0);
             tokens.lines_are_blanks(true);

@@ -99,8 +99,17 @@ impl Can {
     ) {
         let Self { buses, controllers, frames, changed } = self;
         let Bus { wire, controllers: on_bus, senders, off, .. } = &mut buses[bus as usize];
-        let nodes =
-            &mut Nodes { now, from, on_bus, senders, off, controllers, frames, changed, outcomes };
+        let nodes = &mut NodeListener {
+            now,
+            from,
+            on_bus,
+            senders,
+            off,
+            controllers,
+            frames,
+            changed,
+            outcomes,
+        };
         wire.step(next, nodes);
     }
 
@@ -150,7 +159,7 @@ impl Can {
 }
 
 /// What nodes learn at one stage of a bus, and whom it concerns.
-struct Nodes<'a> {
+struct NodeListener<'a> {
     now: Time,
     /// The first of those that send what is on the wire, and the number of its frame.
     from: Option<(ControllerId, FrameId)>,
@@ -164,7 +173,7 @@ struct Nodes<'a> {
     outcomes: &'a mut Vec<Outcome>,
 }
 
-impl Sink for Nodes<'_> {
+impl Sink for NodeListener<'_> {
     // Each notice is made where it is known which one it is: inlined there, little of this is left.
     #[inline(always)]
     fn learn(&mut self, node: NodeId, _: u64, notice: Notice) {

@@ -13,7 +13,7 @@ use crate::failure::{Context, FAULT, Failure};
 use crate::gateway::{self, Tally};
 use crate::load::{self, FloodPing, Hackbench};
 use crate::testbed::{self, TestBed};
-use crate::tester::{GuestTester, Master, Outside, Seen};
+use crate::tester::{GuestMaster, GuestTester, Outside, Seen};
 use crate::{system, watchdog};
 
 pub(crate) fn measure(
@@ -83,7 +83,7 @@ pub(crate) fn measure(
 enum Prepared {
     Inside(Box<GuestTester>),
     Outside(Outside),
-    Master(Box<Master>),
+    Master(Box<GuestMaster>),
 }
 
 impl Prepared {
@@ -91,7 +91,7 @@ impl Prepared {
         Ok(match order.tester {
             order::Tester::Inside => Self::Inside(Box::new(GuestTester::new(order)?)),
             order::Tester::Outside => Self::Outside(Outside::new()?),
-            order::Tester::Master => Self::Master(Box::new(Master::new(order)?)),
+            order::Tester::Master => Self::Master(Box::new(GuestMaster::new(order)?)),
         })
     }
 

@@ -11,7 +11,7 @@ use candor_tte_live::analysis::{Analysis, Fate, Flow, Place, Stand};
 use candor_tte_live::analyzer::Heard;
 use candor_tte_live::recorded::Recorded;
 
-use super::{AnalyzeArgs, Told, Wanted, note};
+use super::{AnalysisSummary, AnalyzeArgs, Wanted, note};
 use crate::Answer;
 use crate::bus::live::Out;
 use crate::csv::Csv;
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
             csv.finish()?;
         }
         let [first_ns, latest_ns] = self.span.unwrap_or_default();
-        let told = Told {
+        let told = AnalysisSummary {
             args: self.args,
             interface: &format!("{}: {}", self.capture.display(), self.interface),
             duration_ns: latest_ns.saturating_sub(first_ns),

@@ -128,7 +128,7 @@ impl SharedPort {
 }
 
 /// The way out for the copies of one frame.
-struct Copies<'a> {
+struct FrameCopies<'a> {
     routes: &'a Routes,
     counters: &'a Counters,
     arrival: Option<Arrival>,
@@ -138,7 +138,7 @@ struct Copies<'a> {
     touched: &'a mut u64,
 }
 
-impl Egress for Copies<'_> {
+impl Egress for FrameCopies<'_> {
     fn forward(&mut self, copy: Forward<'_>) -> Outcome {
         if self.is_to_stop {
             return Outcome::Refused(Cause::HopLimit);
@@ -224,7 +224,7 @@ impl FrameForwarder {
             self.shared.looping.fetch_add(1, Ordering::Relaxed);
         }
         let BusRules { engine, counters, bus, routes, .. } = rules;
-        let mut copies = Copies {
+        let mut copies = FrameCopies {
             routes,
             counters,
             arrival,
@@ -258,8 +258,13 @@ impl FrameForwarder {
                 false => Passage { origin: *bus, hops: passage.hops },
             };
             debug_assert!(!is_same || *bus == earlier);
-            let mut copies =
-                Copies { routes, counters, arrival, is_to_stop: false, touched: &mut self.touched };
+            let mut copies = FrameCopies {
+                routes,
+                counters,
+                arrival,
+                is_to_stop: false,
+                touched: &mut self.touched,
+            };
             engine.handle(now, *bus, &frame, passage, &mut hops.echo(routes, &mut copies));
         });
     }

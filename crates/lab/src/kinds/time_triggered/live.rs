@@ -64,7 +64,7 @@ const RECEIVE_BUFFER: u32 = 8 << 20;
 const MOST_MARKED_PERCENT: f64 = 25.0;
 
 /// What the thread that sends has done.
-struct Departures {
+struct SentFrames {
     /// Frames of the flow that is measured, in their order, and whether the thread was stopped meanwhile.
     frames: Vec<(Departure, bool)>,
     /// When the thread was stopped.
@@ -74,7 +74,7 @@ struct Departures {
 /// What the threads have seen.
 struct Measured {
     calibration: Calibration,
-    sent: Departures,
+    sent: SentFrames,
     switched: Vec<Switched>,
     arrivals: Arrivals,
     machine: HostMachine,
@@ -181,7 +181,7 @@ impl Bed<'_> {
         sockets: &'scope BTreeMap<(usize, usize), EthernetSocket>,
         (epoch, advance, warm): (Epoch, Nanos, &'scope [EthernetSocket]),
         stop: &'scope AtomicBool,
-    ) -> Result<(Departures, Vec<Switched>, Arrivals), Error> {
+    ) -> Result<(SentFrames, Vec<Switched>, Arrivals), Error> {
         let TimeTriggered { ref network, flow, receiver, .. } = *self.settings;
         let nowhere = || Error::Other("an end system has no link".into());
         let switches = network.nodes.iter().enumerate().filter_map(|(node, its)| {
@@ -290,7 +290,7 @@ fn send(
     generator: &Generator<'_>,
     flow: usize,
     stop: &AtomicBool,
-) -> Result<Departures, candor_linux::Error> {
+) -> Result<SentFrames, candor_linux::Error> {
     let count = generator.count.as_ref().map_or(0, |(_, count)| *count);
     let mut frames = Vec::with_capacity(usize::try_from(count).unwrap_or(0).min(1 << 24));
     let (sent, ended) = generator.run(stop, &mut |news| match news {
@@ -302,7 +302,7 @@ fn send(
     ended?;
     // One that the interface did not take is told before those that wait for their stamps.
     frames.sort_by_key(|(departure, _)| departure.number);
-    Ok(Departures { frames, stops: sent.stops })
+    Ok(SentFrames { frames, stops: sent.stops })
 }
 
 /// Whether the threads that send and relay never sleep, since best-effort frames are close together. Nobody needs to keep their
@@ -419,14 +419,14 @@ fn calibrate(
 
 /// What switches did with a frame.
 #[derive(Default)]
-struct Steps {
+struct SwitchSteps {
     /// Whether one of them was stopped meanwhile.
     is_marked: bool,
     received: Vec<Instant<Realtime>>,
     left: Vec<Instant<Realtime>>,
 }
 
-impl Steps {
+impl SwitchSteps {
     /// Whether the thread that sent was stopped between its two stamps. The kernel hands a frame over in
     /// the same call in which it stamps it on the way out.
     fn was_stopped_between(&self, sent: Instant<Realtime>, copies: &[Option<u64>]) -> bool {
@@ -449,8 +449,8 @@ impl Steps {
 }
 
 /// What the switches did with the frames of a flow, by sequence number; and why they dropped those that they dropped.
-fn relayed(measured: &Measured, flow: usize) -> (BTreeMap<u32, Steps>, BTreeMap<u64, Cause>) {
-    let (mut relayed, mut dropped) = (BTreeMap::<_, Steps>::new(), BTreeMap::new());
+fn relayed(measured: &Measured, flow: usize) -> (BTreeMap<u32, SwitchSteps>, BTreeMap<u64, Cause>) {
+    let (mut relayed, mut dropped) = (BTreeMap::<_, SwitchSteps>::new(), BTreeMap::new());
     for switched in &measured.switched {
         let of_flow = switched.dropped.iter().filter(|(of, ..)| *of == flow);
         dropped.extend(of_flow.map(|&(_, number, cause)| (number, cause)));
@@ -664,7 +664,7 @@ mod tests {
         };
         Measured {
             calibration: Calibration { bias: Nanos::from_nanos(bias_ns), advance: Nanos::ZERO },
-            sent: Departures {
+            sent: SentFrames {
                 frames: numbers.clone().map(departure).collect(),
                 stops: Stops::default(),
             },

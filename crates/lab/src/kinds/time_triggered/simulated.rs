@@ -22,7 +22,7 @@ pub(super) fn run<'a>(settings: &'a TimeTriggered, run: Run<'a>) -> Result<Resul
     let Run { experiment, watch, .. } = run;
     let TimeTriggered { network, flow, .. } = settings;
     let mut world = World::new(network.clone(), experiment.seed);
-    let mut bench = Bench {
+    let mut bench = FlowObserver {
         settings,
         flow: Flow::new(settings, run)?,
         random: Random::new(experiment.seed, RANDOM),
@@ -65,7 +65,7 @@ fn is_random(settings: &TimeTriggered) -> bool {
 }
 
 /// Takes the frames of the flow that is measured, with what the instrument adds.
-struct Bench<'a> {
+struct FlowObserver<'a> {
     settings: &'a TimeTriggered,
     flow: Flow<'a>,
     random: Random,
@@ -74,7 +74,7 @@ struct Bench<'a> {
     differences: Vec<i64>,
 }
 
-impl Bench<'_> {
+impl FlowObserver<'_> {
     /// How much later than the last bit the receiving side takes its time stamp.
     fn stamping(&mut self) -> Nanos {
         let TimeStamping { copied_from, copy, copy_jitter } = self.settings.instrument;
@@ -86,7 +86,7 @@ impl Bench<'_> {
     }
 }
 
-impl Observer for Bench<'_> {
+impl Observer for FlowObserver<'_> {
     fn record(&mut self, record: &Record) {
         if (record.flow, record.receiver) != (self.settings.flow, self.settings.receiver) {
             return;

@@ -61,13 +61,13 @@ impl Running {
 }
 
 /// What a loop has used since it was ready, or was told to count anew.
-pub(super) struct Meter {
+pub(super) struct LoopMeter {
     switches: Switches,
     cpu: Instant<ThreadCpu>,
     anew: u32,
 }
 
-impl Meter {
+impl LoopMeter {
     /// Begins to measure.
     pub(super) fn start() -> Self {
         let anew = ANEW.load(Ordering::Acquire);

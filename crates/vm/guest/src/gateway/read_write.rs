@@ -8,7 +8,7 @@ use candor_protocol::interface;
 use candor_protocol::order::{Driver, Measurement};
 
 use super::Tally;
-use super::apart::{self, Meter};
+use super::apart::{self, LoopMeter};
 use crate::failure::{Context, Failure};
 use crate::tester::port;
 
@@ -31,7 +31,7 @@ fn with_ports(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Fai
     let (_unused, mut transmitter) = port(PLACE, &order.driver.port(interface::TARGET))?;
     let mut refused = 0;
     ready();
-    let mut meter = Meter::start();
+    let mut meter = LoopMeter::start();
     let mut pass = |received: &Received| {
         if meter.counts_anew() {
             refused = 0;
@@ -58,7 +58,7 @@ fn work(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Failure> 
     }
     let mut refused = 0;
     ready();
-    let mut meter = Meter::start();
+    let mut meter = LoopMeter::start();
     loop {
         let received = input.receive();
         if meter.counts_anew() {

@@ -16,7 +16,7 @@ use candor_protocol::report::Stamp;
 use candor_wire::can::socketcan;
 
 use super::Tally;
-use super::apart::{self, Meter};
+use super::apart::{self, LoopMeter};
 use crate::candor_can::NAMES;
 use crate::failure::{Context, Failure};
 
@@ -58,7 +58,7 @@ fn read_all(
     // With room for all: none waits for memory.
     let mut delivered = Vec::with_capacity(order.traffic.count as usize);
     ready();
-    let mut meter = Meter::start();
+    let mut meter = LoopMeter::start();
     loop {
         let read = quick::read(file, frame);
         let time_ns = time_stamp_counter();

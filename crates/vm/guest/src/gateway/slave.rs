@@ -8,7 +8,7 @@ use candor_ping::run::{self, Answered};
 use candor_protocol::order::Measurement;
 
 use super::Tally;
-use super::apart::{self, Meter};
+use super::apart::{self, LoopMeter};
 use crate::failure::Failure;
 use crate::tester::{pair, port};
 
@@ -20,7 +20,7 @@ fn work(order: &Measurement, ready: &mut dyn FnMut()) -> Result<Tally, Failure> 
     let pairs: [Pair; 1] = [pair(&order.traffic)?];
     let (mut receiver, mut transmitter) = port("gateway", &order.round_trip_ports()[1])?;
     ready();
-    let meter = Meter::start();
+    let meter = LoopMeter::start();
     let dropped = Cell::new(0);
     let mut goes_on = |counts: Answered| {
         dropped.set(counts.dropped);

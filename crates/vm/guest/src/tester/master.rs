@@ -1,4 +1,4 @@
-//! [`Master`]: the tester that measures round trips, as `candor ping` does. The buses are outside of the guest, and take their
+//! [`GuestMaster`]: the tester that measures round trips, as `candor ping` does. The buses are outside of the guest, and take their
 //! time to the bit; master and slave are programs of the guest.
 
 use candor_linux::clock;
@@ -16,7 +16,7 @@ use crate::host;
 const PLACE: &str = "master";
 
 /// A master that is ready.
-pub(crate) struct Master {
+pub(crate) struct GuestMaster {
     plan: Plan,
     policy: Policy,
     receiver: Box<dyn Receiver>,
@@ -45,7 +45,7 @@ pub(crate) fn port(place: &'static str, name: &str) -> Result<Halves, Failure> {
     port.receiver.zip(port.transmitter).ok_or_else(|| failed("half a port".into()))
 }
 
-impl Master {
+impl GuestMaster {
     pub(crate) fn new(order: &Measurement) -> Result<Self, Failure> {
         let traffic = &order.traffic;
         let order::Pace::RoundTrips { period_ns, is_open_loop, timeout_ns, linger_ns, .. } =

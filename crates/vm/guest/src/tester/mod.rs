@@ -30,7 +30,7 @@ use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use crate::failure::{Context, FAULT, Failure};
 use crate::host;
 use capture::{Capture, MOST_BUFFERED};
-pub(crate) use master::{Master, pair, port};
+pub(crate) use master::{GuestMaster, pair, port};
 pub(crate) use outside::Outside;
 
 /// A sender that keeps times is above every gateway.
