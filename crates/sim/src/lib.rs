@@ -39,7 +39,7 @@ mod slab;
 pub mod tte;
 mod world;
 
-pub use can::{BusConfig, BusId, BusStatistics};
+pub use can::{BusConfig, BusId, BusStatistics, Fault};
 pub use candor_queue::Discipline;
 pub use event::{Random, Time};
 pub use flight::PassageTag;

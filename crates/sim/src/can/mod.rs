@@ -56,6 +56,7 @@ use bus::Bus;
 use controller::Controller;
 
 pub use bus::{BusConfig, BusStatistics};
+pub use candor_can::Fault;
 pub(crate) use queue::Queue;
 
 /// Which bus.
@@ -156,6 +157,11 @@ impl Can {
         let node = self.buses[bus.0 as usize].add(id, config.fault_rate);
         self.controllers.push(Controller::new(bus.0, node, config));
         ControllerId(id)
+    }
+
+    /// A bit of a frame to come is inverted on a bus, for all its nodes. Whether there is room for so many faults.
+    pub fn add_fault(&mut self, bus: BusId, fault: Fault) -> bool {
+        self.buses[bus.0 as usize].wire.faults_mut().timed.add(fault)
     }
 
     /// What a bus is.

@@ -6,7 +6,7 @@ use candor_time::Nanos;
 use candor_wire::can::{ErrorCounters, ErrorState};
 
 use super::bench::Bench;
-use super::{BusStatistics, ControllerConfig};
+use super::{BusStatistics, ControllerConfig, Fault};
 use crate::medium::{ControllerId, FrameId, Outcome};
 
 fn started(at: ControllerId, frame: u32) -> Outcome {
@@ -97,6 +97,23 @@ fn a_destroyed_frame_is_sent_again() {
     assert!((21 + 6 + 11..=21 + 12 + 11).contains(&again_us), "{again_us}");
     assert_eq!(bench.can.error_counters(node, bench.core.now()).transmit, 8 - 1);
     assert_eq!((bench.statistics().frames, bench.statistics().error_frames), (1, 1));
+}
+
+/// ISO 11898-1: a frame is valid for receivers before the last bit of its end of frame, for its sender after it.
+#[test]
+fn a_frame_with_an_error_in_its_last_bit_arrives_twice() {
+    // 123# has 45 bits without its intermission.
+    for (bit, receptions_us) in [(44, vec![45, 45 + 6 + 11 + 45]), (43, vec![44 + 6 + 11 + 45])] {
+        let mut bench = Bench::new(None);
+        let [node, listener] = [silent(), ControllerConfig::default()].map(|it| bench.add(it));
+        assert!(bench.can.add_fault(bench.bus, Fault { frame: 0, bit }));
+        bench.offer(node, 7, "123#").unwrap();
+        bench.run();
+        let received = Outcome::Received { at: listener, from: node, frame: FrameId(7) };
+        let at = bench.outcomes_us().into_iter().filter(|it| it.1 == received).map(|it| it.0);
+        assert_eq!(at.collect::<Vec<_>>(), receptions_us, "{bit}");
+        assert_eq!((bench.statistics().frames, bench.statistics().error_frames), (1, 1));
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use candor_queue::Discipline;
 use candor_time::Nanos;
 use candor_wire::can::ErrorState;
 
-use crate::can::{BusConfig, BusId, BusStatistics, Can, ControllerConfig, Queue};
+use crate::can::{BusConfig, BusId, BusStatistics, Can, ControllerConfig, Fault, Queue};
 use crate::event::{Core, Random, Time};
 use crate::flight::{FlightId, Flights, Leg};
 use crate::host::{Gateway, Host, HostKind, HostPort};
@@ -173,6 +173,11 @@ impl<G: Gateway, S: Source + ?Sized> World<G, S> {
     /// Adds a bus.
     pub fn add_bus(&mut self, config: BusConfig) -> BusId {
         self.can.add_bus(&self.core, config)
+    }
+
+    /// A bit of a frame to come is inverted on a bus. Whether there is room for so many faults.
+    pub fn add_fault(&mut self, bus: BusId, fault: Fault) -> bool {
+        self.can.add_fault(bus, fault)
     }
 
     /// Adds a host with its gateway; connect it next.
