@@ -6,7 +6,8 @@
 //! bus-off, counted in recessive bits.
 //!
 //! What is simpler than on a wire: all nodes see the same levels, without delay; a node that wants to send while the bus
-//! is idle begins at once, without waiting for a bit boundary; there are no overload frames.
+//! is idle begins at once, without waiting for a bit boundary; a recessive bit of the arbitration field that is inverted is
+//! a bit error for its sender, which on a wire takes it for lost arbitration; there are no overload frames.
 
 use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
 use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};

@@ -38,17 +38,15 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         let is_unacknowledged = bit == slot && !is_acknowledged;
         let frame = self.frame()?;
         let seen = error::bit(frame, real_bit(frame, length, bit))?;
-        let run = seen.opposite_before + 1;
-        let is_dominant = seen.value;
-        // Six equal bits, or a wrong bit where the form is fixed, are seen by all at the same time. Else the others notice
-        // six equal bits, some of them of the first flag, and add a flag of their own.
+        // A wrong bit where the form is fixed is seen by all at the same time. Else the others may notice it some bits of the flag
+        // later, and add a flag of their own.
         let is_form = !seen.is_stuffed && bit != slot;
-        let is_seen_by_all = is_form || seen.is_stuffed && run > 5;
         let is_passive = self.senders().all(|id| self.state(id) == ErrorState::Passive);
-        let equal = if is_dominant != is_passive { run.min(5) } else { 0 };
-        let flags = match is_seen_by_all || bit == slot {
+        let flags = match is_form || bit == slot {
             true => FLAG_BITS,
-            false => 2 * FLAG_BITS - equal,
+            false => {
+                FLAG_BITS + error::noticed_after(frame, real_bit(frame, length, bit), is_passive)
+            }
         };
         let kind = match (bit == slot, is_form) {
             (true, _) => ErrorKind::Other,

@@ -53,21 +53,16 @@ pub(crate) struct Seen {
     pub(crate) segment: Segment,
     /// Whether bits around it are stuffed.
     pub(crate) is_stuffed: bool,
-    /// How many bits directly before it have its opposite level, at most 5 of them: as many equal bits as the bus
-    /// has seen if the bit is inverted.
-    pub(crate) opposite_before: u32,
 }
 
 /// Bit `at` of a frame on the wire, from 0, stuff bits counted; `None` behind its end.
 pub(crate) fn bit(frame: &Frame, at: u32) -> Option<Seen> {
-    let (mut index, mut before, mut run, mut last) = (0, 0, 0, true);
-    let (mut place, mut found) = (0, None);
-    let mut tail = 0;
+    let (mut index, mut place, mut tail) = (0, 0, 0);
+    let mut found = None;
     // Error reports never get onto a bus.
     let _ = stream::encode(frame, |bit| {
         let is_tail = matches!(bit.field, Field::Ack | Field::Eof | Field::Intermission);
         if index == at {
-            let opposite_before = if last == bit.value { 0 } else { before };
             found = Some(Seen {
                 value: bit.value,
                 segment: if is_tail {
@@ -76,16 +71,87 @@ pub(crate) fn bit(frame: &Frame, at: u32) -> Option<Seen> {
                     segment(frame, place, bit.field)
                 },
                 is_stuffed: !is_tail,
-                opposite_before,
             });
         }
-        run = if last == bit.value { run + 1 } else { 1 };
-        (last, before) = (bit.value, run);
         tail += u32::from(is_tail);
         place += u32::from(!bit.is_stuff && !is_tail);
         index += 1;
     });
     found
+}
+
+/// How many bits of a sender's error flag receivers see before they notice the error, too, if bit `wrong` of a frame was inverted
+/// for all; 0 if they notice it in that bit. `flag` is the level of the flag: that of an error-passive sender is recessive.
+///
+/// A receiver destuffs what it reads (ISO 11898-1, stuff error: the sixth equal bit). So the inverted bit may move its idea of
+/// where the frame is by a bit. Where it expects a delimiter, a dominant bit is a form error; a check sequence that is wrong it
+/// tells behind the acknowledge delimiter (CRC error).
+pub(crate) fn noticed_after(frame: &Frame, wrong: u32, flag: bool) -> u32 {
+    let mut receiver = Receiver::new(frame);
+    let (mut index, mut is_noticed) = (0, false);
+    let _ = stream::encode(frame, |bit| {
+        if index <= wrong && !is_noticed {
+            is_noticed = receiver.read(bit.value != (index == wrong));
+        }
+        index += 1;
+    });
+    // At the latest behind the fields of fixed form.
+    let mut bits = 0;
+    while !is_noticed && bits < 64 {
+        is_noticed = receiver.read(flag);
+        bits += 1;
+    }
+    bits
+}
+
+/// What a receiver checks bit by bit.
+struct Receiver {
+    level: bool,
+    /// Equal bits in a row.
+    run: u32,
+    /// Bits that are left, stuff bits not counted, of those that are stuffed by need.
+    left: u32,
+    /// Bits of the check field of CAN FD, which has a stuff bit before each four others, and how many were read.
+    check: u32,
+    checked: u32,
+    /// Bits read behind the check sequence.
+    tail: u32,
+}
+
+impl Receiver {
+    fn new(frame: &Frame) -> Self {
+        let (mut left, mut check) = (0, 0);
+        let _ = stream::encode(frame, |bit| match bit.field {
+            Field::Ack | Field::Eof | Field::Intermission => {}
+            Field::StuffCount | Field::Crc if frame.is_fd() => check += 1,
+            _ => left += u32::from(!bit.is_stuff),
+        });
+        Self { level: true, run: 0, left, check, checked: 0, tail: 0 }
+    }
+
+    /// Reads a bit; whether it is wrong, or the frame is known to be.
+    fn read(&mut self, level: bool) -> bool {
+        let is_same = level == self.level && self.run > 0;
+        let (before, is_stuff) = (self.run, self.run == 5);
+        (self.level, self.run) = (level, if is_same { before + 1 } else { 1 });
+        // Behind the last data bit of CAN FD no bit is stuffed by need, behind that of a classical check sequence one is.
+        if self.left > 0 || is_stuff && self.check == 0 && self.tail == 0 {
+            self.left -= u32::from(!is_stuff);
+            return is_stuff && is_same;
+        }
+        if self.checked < self.check {
+            self.checked += 1;
+            return self.checked % 5 == 1 && is_same;
+        }
+        self.tail += 1;
+        match self.tail {
+            // The CRC delimiter.
+            1 => !level,
+            // The acknowledge slot.
+            2 => false,
+            _ => true,
+        }
+    }
 }
 
 /// The field of bit `place` of a classical frame, stuff bits not counted; a stuff bit has the place of the bit
@@ -175,13 +241,18 @@ mod tests {
     }
 
     #[test]
-    fn an_inverted_bit_continues_the_run_before_it() {
-        // 000: SOF and four dominant bits, then a recessive stuff bit.
-        let frame: Frame = "000#".parse().unwrap();
-        let stuff = bit(&frame, 5).unwrap();
-        assert!(stuff.value && stuff.opposite_before == 5 && stuff.is_stuffed);
-        let first = bit(&frame, 0).unwrap();
-        assert!(!first.value && first.opposite_before == 0);
-        assert_eq!(bit(&frame, 3).unwrap().opposite_before, 0);
+    fn receivers_notice_six_equal_bits_or_a_delimiter_that_is_none() {
+        for (frame, wrong, expected) in [
+            // SOF and four dominant bits, then a recessive stuff bit, which is the sixth dominant one when it is inverted.
+            ("000#", 5, 0),
+            // One dominant bit before, and the inverted one: four of the flag are missing.
+            ("2AA#", 1, 6),
+            ("2AA#", 2, 3),
+            // The last bit of the check sequence: the flag begins where the CRC delimiter is.
+            ("123#", 34, 1),
+        ] {
+            let frame = frame.parse().unwrap();
+            assert_eq!(noticed_after(&frame, wrong, false), expected, "{frame} {wrong}");
+        }
     }
 }
