@@ -46,7 +46,11 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         }
         if rivals == 0 && (others == 0 || self.options.is_arbitration_silent) {
             sink.learn(sender, at, Notice::Started);
-            return self.occupy(at, (sender, length), fault, None);
+            self.occupy(at, (sender, length));
+            if fault.is_some() || !self.options.is_acknowledged {
+                self.disturb(fault, None);
+            }
+            return;
         }
         self.mark_rivals(at, key, sink);
         let (sender, collision) = match rivals {
@@ -55,8 +59,9 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
         };
         let request = self.node(sender).and_then(|it| it.request.as_ref());
         let length = request.map_or(length, |it| it.length);
-        self.occupy(at, (sender, length), fault, collision);
+        self.occupy(at, (sender, length));
         self.mark_losers();
+        self.disturb(fault, collision);
         self.update_gives_way();
     }
 
@@ -124,13 +129,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
 
     /// The frame that a node wants to send is on the wire, until its end or until an error.
     #[inline(always)]
-    fn occupy(
-        &mut self,
-        at: u64,
-        (sender, length): (NodeId, Length),
-        fault: Option<u32>,
-        collision: Option<u32>,
-    ) {
+    fn occupy(&mut self, at: u64, (sender, length): (NodeId, Length)) {
         let received_at_ns = match self.options.receives_at_end {
             true => u64::MAX,
             false => at + after(self.timing, length, wire_bits(length) - 1),
@@ -145,12 +144,6 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
             gives_way_at_ns: u64::MAX,
             is_received: false,
         });
-        if fault.is_some() || collision.is_some() || !self.options.is_acknowledged {
-            let wrong = fault.into_iter().chain(collision).min();
-            if let Some(destroyed) = self.destroyed(at, length, wrong) {
-                self.destroy(destroyed);
-            }
-        }
     }
 
     /// Those that lose arbitration against what is on the wire: when they learn it, and at which bit.

@@ -6,8 +6,7 @@
 //! bus-off, counted in recessive bits.
 //!
 //! What is simpler than on a wire: all nodes see the same levels, without delay; a node that wants to send while the bus
-//! is idle begins at once, without waiting for a bit boundary; a recessive bit of the arbitration field that is inverted is
-//! a bit error for its sender, which on a wire takes it for lost arbitration; there are no overload frames.
+//! is idle begins at once, without waiting for a bit boundary; there are no overload frames.
 
 use candor_wire::can::bits::{INTERMISSION_BITS, Length, TAIL_BITS};
 use candor_wire::can::{ErrorCounters, ErrorState, Frame, Timing};
@@ -28,7 +27,7 @@ pub(crate) const ERROR_TAIL_BITS: u32 = 8 + INTERMISSION_BITS;
 pub enum Notice {
     /// Its frame begins; also if it loses arbitration.
     Started,
-    /// Another frame was more urgent: at this bit of the arbitration field, from 0, stuff bits not counted.
+    /// Another frame was more urgent, or a bit error looks like it: at this bit of the arbitration field, from 0, stuff bits not counted.
     LostArbitration {
         /// 0 to 10: the base identifier; 11: RTR or SRR; 12: IDE; 13 to 30: the identifier extension; 31: RTR.
         bit: u8,
@@ -120,7 +119,7 @@ pub struct Options {
     pub is_acknowledged: bool,
     /// Receivers have a frame at the end of its last bit, together with its sender, and not one bit before.
     pub receives_at_end: bool,
-    /// Nodes that lose arbitration learn nothing of it: neither that their frame began nor that it lost.
+    /// Nodes that lose arbitration against another frame learn nothing of it: neither that theirs began nor that it lost.
     pub is_arbitration_silent: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::bus::{
     Bus, Destroyed, ERROR_TAIL_BITS, FLAG_BITS, FRAME_TAIL_BITS, Notice, OnWire, Passage, Sink,
     after, wire_bits,
 };
-use crate::error::{self, ErrorKind, Segment};
+use crate::error::{self, ErrorKind, Seen, Segment};
 use crate::faults::Faults;
 use crate::node::{Node, NodeId, Request, Role};
 
@@ -15,14 +15,56 @@ use crate::node::{Node, NodeId, Request, Role};
 const SUSPEND_BITS: u32 = 8;
 
 impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
+    /// What becomes of the frame on the wire with a bit that is inverted, and one where its senders differ.
+    pub(crate) fn disturb(&mut self, fault: Option<u32>, collision: Option<u32>) {
+        let Some(OnWire { start_ns, length, .. }) = self.on_wire else { return };
+        let wrong = fault.into_iter().chain(collision).min();
+        let bit = |bit| Some((bit, error::bit(self.frame()?, bit)?));
+        let overridden = wrong.filter(|_| wrong == fault).and_then(bit);
+        match overridden.filter(|(_, seen)| seen.value) {
+            Some((bit, Seen { arbitration: Some(place), segment, .. })) => {
+                self.lose_to_nobody(bit, place, segment);
+            }
+            _ => {
+                if let Some(destroyed) = self.destroyed(start_ns, length, wrong) {
+                    self.destroy(destroyed);
+                }
+            }
+        }
+    }
+
+    /// A recessive bit of the arbitration field is inverted: its senders take it for lost arbitration, and nobody sends any more.
+    /// All of them see six equal bits then (ISO 11898-1: a bit error is no error where arbitration decides).
+    fn lose_to_nobody(&mut self, bit: u32, place: u8, segment: Segment) {
+        let Some(OnWire { start_ns, length, .. }) = self.on_wire else { return };
+        let Some(noticed) = self.frame().map(|frame| error::noticed_after(frame, bit, true)) else {
+            return;
+        };
+        let (begin_ns, bit_ns) = (start_ns + self.bits(bit), self.bits(1));
+        for node in self.nodes.as_mut() {
+            let at_ns = begin_ns + bit_ns * u64::from(node.sample_point_permille) / 1_000;
+            let is_later = matches!(node.role, Role::Loses { at_ns: later, .. } if later > at_ns);
+            if node.role == Role::Sends || is_later {
+                node.role = Role::Loses { at_ns, bit: place };
+            }
+        }
+        let flag_ns = start_ns + after(self.timing, length, bit + 1) + self.bits(noticed);
+        self.destroy(Destroyed {
+            kind: ErrorKind::Stuff,
+            others: ErrorKind::Stuff,
+            segment,
+            flag_ns,
+            recessive_ns: flag_ns + self.bits(FLAG_BITS),
+            over_ns: flag_ns + self.bits(FLAG_BITS + ERROR_TAIL_BITS),
+            is_unacknowledged: false,
+            is_last_bit: false,
+        });
+        self.update_gives_way();
+    }
+
     /// How a frame ends early, if it does: at a wrong bit (inverted, or where senders differ), or because nobody
     /// acknowledges it.
-    pub(crate) fn destroyed(
-        &self,
-        start_ns: u64,
-        length: Length,
-        wrong: Option<u32>,
-    ) -> Option<Destroyed> {
+    fn destroyed(&self, start_ns: u64, length: Length, wrong: Option<u32>) -> Option<Destroyed> {
         let total = wire_bits(length);
         let slot = total - FRAME_TAIL_BITS - 1;
         let acknowledges = |it: &Node| it.role != Role::Sends && it.acknowledges();
@@ -73,7 +115,7 @@ impl<N: AsRef<[Node]> + AsMut<[Node]>, F: Faults> Bus<N, F> {
 
     /// The frame on the wire ends so.
     #[cold]
-    pub(crate) fn destroy(&mut self, destroyed: Destroyed) {
+    fn destroy(&mut self, destroyed: Destroyed) {
         if let Some(on_wire) = &mut self.on_wire {
             on_wire.ends_at_ns = destroyed.flag_ns;
             if !destroyed.is_last_bit {

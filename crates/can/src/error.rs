@@ -53,12 +53,15 @@ pub(crate) struct Seen {
     pub(crate) segment: Segment,
     /// Whether bits around it are stuffed.
     pub(crate) is_stuffed: bool,
+    /// Of the arbitration field: how many of its bits come before, stuff bits and the start of frame not counted.
+    pub(crate) arbitration: Option<u8>,
 }
 
 /// Bit `at` of a frame on the wire, from 0, stuff bits counted; `None` behind its end.
 pub(crate) fn bit(frame: &Frame, at: u32) -> Option<Seen> {
     let (mut index, mut place, mut tail) = (0, 0, 0);
     let mut found = None;
+    let last_of_arbitration = if frame.is_extended() { 32 } else { 12 };
     // Error reports never get onto a bus.
     let _ = stream::encode(frame, |bit| {
         let is_tail = matches!(bit.field, Field::Ack | Field::Eof | Field::Intermission);
@@ -71,6 +74,8 @@ pub(crate) fn bit(frame: &Frame, at: u32) -> Option<Seen> {
                     segment(frame, place, bit.field)
                 },
                 is_stuffed: !is_tail,
+                arbitration: (!is_tail && place <= last_of_arbitration)
+                    .then(|| place.saturating_sub(1) as u8),
             });
         }
         tail += u32::from(is_tail);

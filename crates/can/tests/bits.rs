@@ -176,8 +176,12 @@ fn bit_by_bit(nodes: &[Vec<(u64, Frame)>], faults: &[Fault]) -> Log {
                             State::Sends(at + 1)
                         }
                     } else if at < it.arbitration && !level {
-                        // It has read what it sent so far.
-                        State::Reads([&it.levels[..at], &[level]].concat())
+                        // It has read what it sent so far. If that was a stuff bit, these are six equal bits.
+                        let levels = [&it.levels[..at], &[level]].concat();
+                        match it.seen(&levels) {
+                            Seen::Wrong => State::Flag(FLAG),
+                            Seen::Fixed { .. } => State::Reads(levels),
+                        }
                     } else {
                         is_over = true;
                         State::Flag(FLAG)
@@ -275,7 +279,7 @@ proptest! {
     #[test]
     fn frames_and_errors_take_the_bits_of_the_standard(
         offers in prop::collection::vec((0_usize..4, prop_oneof![Just(0_u64), 0_u64..3_000], frames()), 1..12),
-        faults in prop::collection::vec((0_u64..16, 42_u32..150), 0..6),
+        faults in prop::collection::vec((0_u64..16, 1_u32..150), 0..6),
     ) {
         // The last node only listens.
         let mut nodes = vec![Vec::new(); 5];

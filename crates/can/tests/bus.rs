@@ -161,7 +161,8 @@ proptest! {
             prop_assert_eq!(frames, offers.len() as u64);
         }
         let failures = bench.notices.iter().filter(|(_, _, it)| matches!(it, Notice::Failed { is_sender: true, .. }));
-        prop_assert_eq!(failures.count() as u64, error_frames);
+        // Who loses arbitration to nobody does not know that it was an error.
+        prop_assert!(failures.count() as u64 <= error_frames);
         prop_assert!(bench.notices.is_sorted_by_key(|(_, at, _)| *at));
     }
 }
@@ -277,8 +278,9 @@ fn an_error_frame_takes_as_long_as_its_flags_overlap() {
     for (at, flags) in [
         // Dominant becomes recessive: the flag of the sender is the first of the six equal bits.
         (1, 12),
-        // Recessive becomes dominant behind two dominant bits: three of them are there already.
-        (2, 12 - 3),
+        // A recessive bit of the identifier becomes dominant: its sender has lost arbitration to nobody, and all see six
+        // recessive bits before their flags begin together.
+        (2, 6 + 6),
         // A recessive stuff bit becomes dominant: six equal bits for all at once.
         (16, 6),
     ] {

@@ -268,7 +268,10 @@ impl BusHub {
                         connection.is_sending = true;
                         senders.push((token, connection.node));
                     }
-                    (Notice::Failed { is_sender: true, .. }, connection) => {
+                    (
+                        Notice::Failed { is_sender: true, .. } | Notice::LostArbitration { .. },
+                        connection,
+                    ) => {
                         senders.retain(|&(sender, _)| sender != token);
                         connection.into_iter().for_each(|it| it.is_sending = false);
                     }

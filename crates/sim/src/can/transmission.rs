@@ -218,7 +218,8 @@ impl Sink for NodeListener<'_> {
                 self.senders.clear();
                 self.changed.push(controller);
             }
-            Notice::Failed { is_sender: true, .. } => {
+            // Arbitration is lost against a bit error only: of others the bus says nothing.
+            Notice::Failed { is_sender: true, .. } | Notice::LostArbitration { .. } => {
                 if let Some(slot) = it.failed() {
                     self.outcomes.push(Outcome::Failed { at, frame: self.frames[slot].id });
                 }
@@ -235,9 +236,7 @@ impl Sink for NodeListener<'_> {
                 self.changed.push(controller);
             }
             // A frame with an error in its last bit is sent again, as any other is.
-            Notice::SentToOthers(_)
-            | Notice::Failed { is_sender: false, .. }
-            | Notice::LostArbitration { .. } => {}
+            Notice::SentToOthers(_) | Notice::Failed { is_sender: false, .. } => {}
         }
     }
 }

@@ -392,7 +392,7 @@ fn bit_errors_are_those_of_the_seed() {
         guest.run(&plan);
         for (bus, rate) in (0..).zip(RATES) {
             let mut errors = BitErrors::of_bus(seed, bus, rate);
-            let (mut failures, mut passes) = (0, Vec::new());
+            let (mut failures, mut passes) = (0_u64, Vec::new());
             // What the others have of a frame whose last bit is wrong passes twice.
             let frames: Vec<_> = match bus {
                 0 => steps.iter().map(|step| step.frame).collect(),
@@ -409,7 +409,13 @@ fn bit_errors_are_those_of_the_seed() {
             }
             let of_bus = |it: &&Record| it.bus == bus as u8;
             let failed = |it: &&Record| of_bus(it) && matches!(it.event, Event::Failed { .. });
-            assert_eq!(guest.records.iter().filter(failed).count(), failures, "seed {seed}");
+            // Who loses arbitration to nobody, by a wrong bit of the identifier, does not know that it was an error.
+            assert!(guest.records.iter().filter(failed).count() as u64 <= failures, "seed {seed}");
+            let error_frames = guest.records.iter().filter(of_bus).find_map(|it| match it.event {
+                Event::Statistics(it) => Some(it.error_frames),
+                _ => None,
+            });
+            assert_eq!(error_frames, Some(failures), "seed {seed}");
             let passed: Vec<_> = guest.passed(bus as u8).iter().map(|it| it.0).collect();
             assert_eq!(passed, passes, "bus {bus}, seed {seed}");
             let most = if bus == 0 { 300..900 } else { 10..50 };
