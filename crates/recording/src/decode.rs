@@ -1,45 +1,30 @@
-//! [`Decoder`]: bytes in, records out; what formats have in common when they read.
+//! [`Decoder`]: reads the records of an [`Input`]; what formats have in common when they read.
 
 use std::fmt;
-use std::io::{self, Read, Seek};
+use std::io;
 
 use candor_wire::can::FrameError;
 use candor_wire::can::notation;
 use candor_wire::can::tunnel;
 use candor_wire::eth::udp;
 
+use crate::input::Input;
 use crate::record::{InterfaceError, Interfaces, PacketSpan, Record};
 
-/// A [`Decoder`] asks for more bytes until it has this many, never more: the least room a
-/// caller's buffer needs.
+/// The longest record that is kept as a whole.
 pub const MAX_RECORD_LEN: usize = 65_536;
 /// The longest line of a text format.
 pub const MAX_LINE_LEN: usize = 4_096;
 
-/// What a [`Decoder`] made of the bytes.
+/// What a [`Decoder`] read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A CAN frame, in the first `consumed` bytes.
-    Record {
-        /// How many bytes to drop before the next call.
-        consumed: usize,
-        /// The frame.
-        record: Record,
-    },
-    /// An Ethernet frame, in the first `consumed` bytes.
-    Ethernet {
-        /// How many bytes to drop before the next call.
-        consumed: usize,
-        /// Where it is in these bytes.
-        record: Record<PacketSpan>,
-    },
-    /// No frame in the first `consumed` bytes: a header, a comment, a packet of another protocol.
-    Skip {
-        /// How many bytes to drop before the next call, at least one.
-        consumed: usize,
-    },
-    /// Call again with the same bytes and some more, or with `at_end`.
-    NeedMore,
+    /// A CAN frame.
+    Record(Record),
+    /// An Ethernet frame, and where it is in [`Input::taken`].
+    Ethernet(Record<PacketSpan>),
+    /// No frame: a header, a comment, a packet of another protocol.
+    Skip,
     /// The recording is over.
     End,
 }
@@ -57,17 +42,13 @@ pub struct PassedOver {
 }
 
 /// Reads one recording.
-///
-/// The caller shows a window of the bytes not yet consumed and does what the [`Step`] says. The
-/// windows may be cut anywhere: the records do not depend on it. As long as the window is shorter
-/// than [`MAX_RECORD_LEN`] a decoder may answer [`Step::NeedMore`], never with `at_end`.
 pub trait Decoder: Send {
-    /// Looks at `input`, the bytes right after those consumed so far; `at_end` if none follow.
+    /// Reads on in `input`, always the same one, and consumes what it read.
     ///
     /// # Errors
-    /// Malformed input. If [`DecodeError::resume`] is given, the caller may drop that many bytes and
-    /// go on; else the rest cannot be understood.
-    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError>;
+    /// The input cannot be read, or is not ready: nothing is lost, and the next call goes on. Or it is malformed: if
+    /// [`DecodeError::resume`] is given, the caller may consume that many bytes and go on; else the rest cannot be understood.
+    fn next(&mut self, input: &mut Input) -> Result<Step, ReadError>;
 
     /// The interfaces seen so far.
     fn interfaces(&self) -> &Interfaces;
@@ -81,17 +62,38 @@ pub trait Decoder: Send {
     fn start_ns(&self) -> Option<u64> {
         None
     }
+}
 
-    /// How far a decoder has come that reads a file itself.
-    fn offset(&self) -> Option<u64> {
-        None
+/// Why a [`Decoder`] could not read on.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The input cannot be read, or is not ready.
+    Io(io::Error),
+    /// It is malformed.
+    Malformed(DecodeError),
+}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
     }
 }
 
-/// A file that a decoder reads wherever it wants.
-pub trait Source: Read + Seek + Send {}
+impl From<DecodeError> for ReadError {
+    fn from(error: DecodeError) -> Self {
+        Self::Malformed(error)
+    }
+}
 
-impl<S: Read + Seek + Send> Source for S {}
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Malformed(error) => error.fmt(f),
+        }
+    }
+}
+impl std::error::Error for ReadError {}
 
 /// Why and where a recording is malformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,8 +102,8 @@ pub struct DecodeError {
     pub position: Position,
     /// Why, and what to do about it.
     pub reason: Reason,
-    /// How many bytes to drop in order to go on behind the malformed record, if that is possible;
-    /// 0 if it was dropped already.
+    /// How many bytes to consume in order to go on behind the malformed record, if that is possible;
+    /// 0 if it was consumed already.
     pub resume: Option<usize>,
 }
 
@@ -181,6 +183,12 @@ impl fmt::Display for Reason {
 /// The last record of a recorder that was stopped in the middle of it.
 pub(crate) const CUT: Reason = Reason::Text(
     "the file ends inside this record: the recorder was stopped, or its disk was full",
+);
+
+/// A format that is read in places all over the file.
+pub(crate) const SCATTERED: Reason = Reason::Text(
+    "an MF4 recording is read in places all over the file, which a pipe or a compressed file does not allow; \
+     write it into a file first, and decompress it",
 );
 
 impl DecodeError {

@@ -52,8 +52,9 @@ pub(crate) use channels::renamed;
 
 use crate::can_udp::CanUdp;
 use crate::compression::Compression;
-use crate::decode::{DecodeError, Decoder, Position, Reason, Source, Step};
+use crate::decode::{DecodeError, Decoder, Position, ReadError, Reason, SCATTERED, Step};
 use crate::encode::{Encoder, ReadOnly};
+use crate::input::Input;
 
 /// Every format there is, in the order in which messages list them.
 pub static FORMATS: &[&Format] = &[
@@ -101,32 +102,28 @@ pub struct Format {
     pub grows_by_record: bool,
     begins: fn(&[u8]) -> bool,
     decoder: fn(CanUdp) -> Box<dyn Decoder>,
-    /// Of a format that has to be sought in; then the other one refuses.
-    file_decoder: Option<FileDecoder>,
     encoder: fn(&mut Vec<u8>) -> Box<dyn Encoder>,
 }
 
-/// What most formats are: texts of numbered channels, with directions, that are only read. What a format has to say beyond it are its
-/// name, its title, its endings, how it begins and what reads a stream of bytes, and what of this it does otherwise.
-const USUAL: Format = Format {
-    name: "",
-    title: "",
-    endings: &[],
-    labels: Labels::Numbers,
-    keeps_directions: true,
-    keeps_ethernet: false,
-    keeps_error_reports: false,
-    has_start: false,
-    is_written: false,
-    grows_by_record: true,
-    begins: |_| false,
-    decoder: |_| Box::new(mf4::Unsought::default()),
-    file_decoder: None,
-    encoder: |_| Box::new(ReadOnly),
-};
-
-/// Makes a decoder that reads a file itself.
-pub type FileDecoder = fn(Box<dyn Source>) -> Box<dyn Decoder>;
+/// What most formats are: texts of numbered channels, with directions, that are only read. What a format has to say beyond what reads it
+/// are its name, its title, its endings and how it begins, and what of this it does otherwise.
+const fn usual(decoder: fn(CanUdp) -> Box<dyn Decoder>) -> Format {
+    Format {
+        name: "",
+        title: "",
+        endings: &[],
+        labels: Labels::Numbers,
+        keeps_directions: true,
+        keeps_ethernet: false,
+        keeps_error_reports: false,
+        has_start: false,
+        is_written: false,
+        grows_by_record: true,
+        begins: |_| false,
+        decoder,
+        encoder: |_| Box::new(ReadOnly),
+    }
+}
 
 /// How a format tells interfaces apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,37 +192,37 @@ impl Format {
     }
 
     /// Why a text that is called like a recording in this format is none: no line of its beginning is a frame. The error is that of the first
-    /// line that is neither a frame nor a comment; nothing is wrong with a text without such a line. What has to be sought in is not looked at.
+    /// line that is neither a frame nor a comment; nothing is wrong with a text without such a line. A format that needs the whole file
+    /// is not asked.
     pub(crate) fn refuted_by(&self, head: &[u8], at_end: bool) -> Option<DecodeError> {
-        if self.file_decoder.is_some() || head.trim_ascii().is_empty() {
+        if head.trim_ascii().is_empty() {
             return None;
         }
-        let mut decoder = self.decoder();
-        let (mut rest, mut line, mut first) = (head, 0, None);
+        let (mut input, mut decoder) = (Input::of_head(head, at_end), self.decoder());
+        let (mut line, mut first) = (0, None);
         loop {
             line += 1;
-            let consumed = match decoder.decode(rest, at_end) {
-                Ok(Step::Record { .. } | Step::Ethernet { .. }) => return None,
-                Ok(Step::NeedMore | Step::End) => return first,
-                Ok(Step::Skip { consumed }) => {
-                    // Comments of candump, TRC and ASC.
-                    if rest.trim_ascii_start().first().is_some_and(|byte| !b"#;/".contains(byte)) {
-                        let position = Position::Text { line, column: 1 };
-                        let reason = Reason::Text("this is no frame");
-                        first.get_or_insert(DecodeError { position, reason, resume: None });
-                    }
-                    consumed
+            let begin = input.window().trim_ascii_start().first().copied();
+            match decoder.next(&mut input) {
+                Ok(Step::Record(_) | Step::Ethernet(_)) => return None,
+                Ok(Step::End) | Err(ReadError::Io(_)) => return first,
+                // Comments of candump, TRC and ASC.
+                Ok(Step::Skip) if begin.is_none_or(|byte| b"#;/".contains(&byte)) => {}
+                Ok(Step::Skip) => {
+                    let position = Position::Text { line, column: 1 };
+                    let reason = Reason::Text("this is no frame");
+                    first.get_or_insert(DecodeError { position, reason, resume: None });
                 }
-                Err(error) => {
+                Err(ReadError::Malformed(error)) if error.reason == SCATTERED => return None,
+                Err(ReadError::Malformed(error)) => {
                     let resume = error.resume;
                     first.get_or_insert(error);
                     match resume {
-                        Some(consumed) => consumed,
+                        Some(count) => input.consume(count),
                         None => return first,
                     }
                 }
-            };
-            rest = rest.get(consumed..).unwrap_or_default();
+            }
         }
     }
 
@@ -239,13 +236,6 @@ impl Format {
     #[must_use]
     pub fn decoder_with(&self, can_udp: CanUdp) -> Box<dyn Decoder> {
         (self.decoder)(can_udp)
-    }
-
-    /// A decoder that reads a file itself, for a format that has to be sought in. It is shown no bytes, consumes none and says where
-    /// it is ([`Decoder::offset`]).
-    #[must_use]
-    pub fn file_decoder(&self) -> Option<FileDecoder> {
-        self.file_decoder
     }
 
     /// An encoder for one recording; appends the header of the format to `out`. Of formats that are only read it refuses every
@@ -272,6 +262,8 @@ impl Eq for Format {}
 mod tests {
     mod flips;
 
+    use std::io::ErrorKind;
+
     use candor_wire::can::frame::{ERR_FLAG, FD_LENGTHS, SFF_MASK};
     use candor_wire::can::{ExtendedId, Frame, Id, StandardId};
     use proptest::prelude::*;
@@ -292,44 +284,78 @@ mod tests {
         Ethernet(Vec<u8>, u32),
     }
 
-    /// Shows the decoder windows that grow by the given chunks, again and again.
+    /// Gives bytes in pieces, and is not ready between them.
+    struct Pieces {
+        bytes: Vec<u8>,
+        lengths: Vec<usize>,
+        calls: usize,
+    }
+
+    impl std::io::Read for Pieces {
+        fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+            self.calls += 1;
+            if self.calls.is_multiple_of(2) {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            let len = self.lengths[self.calls / 2 % self.lengths.len()].max(1);
+            let len = len.min(self.bytes.len()).min(out.len());
+            out[..len].copy_from_slice(&self.bytes[..len]);
+            self.bytes.drain(..len);
+            Ok(len)
+        }
+    }
+
+    /// What is read if the bytes come in pieces of these lengths, again and again.
     pub(crate) fn decode_any(
         format: &Format,
         bytes: &[u8],
-        chunks: &[usize],
+        lengths: &[usize],
     ) -> Result<Vec<AnyNamed>, DecodeError> {
         let mut decoder = format.decoder();
-        let mut chunks = chunks.iter().copied().cycle();
-        let (mut start, mut end) = (0, 0);
+        let pieces = Pieces { bytes: bytes.to_vec(), lengths: lengths.to_vec(), calls: 0 };
+        let mut input = Input::new(pieces);
         let mut records = Vec::new();
         loop {
-            match decoder.decode(&bytes[start..end], end == bytes.len())? {
-                Step::Record { consumed, record } => {
+            match decoder.next(&mut input) {
+                Ok(Step::Record(record)) => {
                     let name = decoder.interfaces().name(record.interface).into();
                     let frame = Any::Can(record.frame);
                     records.push((record.time_ns, name, record.direction, frame));
-                    start += consumed;
                 }
-                Step::Ethernet { consumed, record } => {
+                Ok(Step::Ethernet(record)) => {
                     let name = decoder.interfaces().name(record.interface).into();
-                    let packet = record.frame.slice(&bytes[start..end]);
+                    let packet = record.frame.slice(input.taken());
                     let frame = Any::Ethernet(packet.bytes.to_vec(), packet.original_len);
                     records.push((record.time_ns, name, record.direction, frame));
-                    start += consumed;
                 }
-                Step::Skip { consumed } => {
-                    assert!(consumed > 0);
-                    start += consumed;
-                }
-                Step::NeedMore => {
-                    assert!(end < bytes.len(), "asks for more at the end");
-                    end = bytes.len().min(end + chunks.next().unwrap_or(usize::MAX).max(1));
-                }
-                Step::End => {
-                    assert_eq!(start, bytes.len());
+                Ok(Step::Skip) => {}
+                Ok(Step::End) => {
+                    assert_eq!(input.offset(), bytes.len() as u64);
                     return Ok(records);
                 }
+                Err(ReadError::Io(error)) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+                Err(ReadError::Malformed(error)) => return Err(error),
             }
+        }
+    }
+
+    /// How many frames come before the end or an error.
+    pub(crate) fn count(decoder: &mut dyn Decoder, bytes: &[u8]) -> usize {
+        let (mut input, mut count) = (Input::of_head(bytes, true), 0);
+        loop {
+            match decoder.next(&mut input) {
+                Ok(Step::Record(_) | Step::Ethernet(_)) => count += 1,
+                Ok(Step::Skip) => {}
+                Ok(Step::End) | Err(_) => return count,
+            }
+        }
+    }
+
+    /// What is wrong with what comes next.
+    pub(crate) fn error(decoder: &mut dyn Decoder, input: &mut Input) -> DecodeError {
+        match decoder.next(input) {
+            Err(ReadError::Malformed(error)) => error,
+            other => panic!("{other:?}"),
         }
     }
 

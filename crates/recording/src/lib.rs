@@ -18,31 +18,29 @@
 //! # Ok::<(), candor_recording::RecordingError>(())
 //! ```
 //!
-//! A [`Format`] is one file in `src/format/` and one line in its registry [`FORMATS`]. Its [`Decoder`] is
-//! pushed bytes and gives records; its [`Encoder`] is given records and appends bytes. Neither does I/O,
-//! and neither keeps more than some names and counters, and of compressed recordings a piece of bounded size:
+//! A [`Format`] is one file in `src/format/` and one line in its registry [`FORMATS`]. Its [`Decoder`] reads records from
+//! an [`Input`], as many bytes as it needs; its [`Encoder`] is given records and appends bytes. Neither opens files, and
+//! neither keeps more than some names and counters, and of compressed recordings a piece of bounded size:
 //!
 //! ```
-//! use candor_recording::{Format, Step};
+//! use candor_recording::{Format, Input, Step};
 //!
-//! let mut rest: &[u8] = b"(0000000012.500000) can0 123#DEADBEEF\n";
-//! let format = Format::by_content(rest).expect("it begins like a candump log");
-//! let mut decoder = format.decoder();
+//! let log: &[u8] = b"(0000000012.500000) can0 123#DEADBEEF\n";
+//! let format = Format::by_content(log).expect("it begins like a candump log");
+//! let (mut input, mut decoder) = (Input::new(log), format.decoder());
 //! let mut times = Vec::new();
 //! loop {
-//!     match decoder.decode(rest, true)? {
-//!         Step::Record { consumed, record } => {
+//!     match decoder.next(&mut input)? {
+//!         Step::Record(record) => {
 //!             times.push((record.time_ns, decoder.interfaces().name(record.interface).to_owned()));
-//!             rest = &rest[consumed..];
 //!         }
-//!         Step::Ethernet { .. } => unreachable!("candump logs hold only CAN"),
-//!         Step::Skip { consumed } => rest = &rest[consumed..],
-//!         Step::NeedMore => unreachable!("the input is at its end"),
+//!         Step::Ethernet(_) => unreachable!("candump logs hold only CAN"),
+//!         Step::Skip => {}
 //!         Step::End => break,
 //!     }
 //! }
 //! assert_eq!(times, [(12_500_000_000, "can0".to_owned())]);
-//! # Ok::<(), candor_recording::DecodeError>(())
+//! # Ok::<(), candor_recording::ReadError>(())
 //! ```
 
 #![warn(missing_docs)]
@@ -56,6 +54,7 @@ mod diff;
 mod encode;
 mod error;
 mod format;
+mod input;
 mod merge;
 mod read;
 mod record;
@@ -68,7 +67,8 @@ pub use compression::Compression;
 #[cfg(feature = "create")]
 pub use create::{Writer, create};
 pub use decode::{
-    DecodeError, Decoder, MAX_LINE_LEN, MAX_RECORD_LEN, PassedOver, Position, Reason, Source, Step,
+    DecodeError, Decoder, MAX_LINE_LEN, MAX_RECORD_LEN, PassedOver, Position, ReadError, Reason,
+    Step,
 };
 pub use diff::{
     Clocks, Comparison, Differences, HEAD_FRAMES, MAX_PENDING, START_SPREAD_NS, Side, Sighting,
@@ -76,7 +76,8 @@ pub use diff::{
 };
 pub use encode::{EncodeError, Encoder};
 pub use error::{RecordingError, remedy};
-pub use format::{CAN2UDP, FORMATS, FileDecoder, Format, Labels};
+pub use format::{CAN2UDP, FORMATS, Format, Labels};
+pub use input::{Input, Source};
 pub use merge::{Merge, MergeInput};
 pub use read::{Entry, Recording, Skipped, open, open_file, open_through};
 pub use record::{

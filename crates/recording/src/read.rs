@@ -1,20 +1,18 @@
 //! [`Recording`]: a recording being read, from a file or a pipe.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::can_udp::CanUdp;
-use crate::compression::{Compression, Confirmed};
-use crate::decode::{DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Step};
+use crate::compression::Compression;
+use crate::decode::{DecodeError, Decoder, PassedOver, ReadError, Step};
 use crate::error::{Problem, RecordingError};
 use crate::format::{FORMATS, Format};
+use crate::input::{Input, Undone};
 use crate::record::{AnyRecord, EitherRecord, Interfaces, PacketSpan, Record};
 use crate::sort::{Sorted, Sorter};
 
-const BUFFER_LEN: usize = 2 * MAX_RECORD_LEN;
 /// How much is read at most to find out the format.
 const HEAD_LEN: usize = 4_096;
 
@@ -62,16 +60,12 @@ pub fn open_through<R: Read + Send + 'static>(
     let len = file.metadata().map_err(fail)?.len();
     let is_regular = file.metadata().is_ok_and(|it| it.is_file());
     let again = file.try_clone().map_err(fail)?;
-    let mut recording = Recording::new(&name, source(file), format)?;
-    recording.len_bytes = (len > 0).then_some(len);
-    // What is compressed cannot be sought in, nor can a pipe.
-    if let Some(decoder) = recording.format.file_decoder().filter(|_| is_regular)
-        && recording.compressed.is_none()
-    {
-        recording.decoder = decoder(Box::new(again));
-        recording.is_sought = true;
-        (recording.start, recording.end, recording.at_end) = (0, 0, true);
+    let mut input = Input::new(source(file));
+    if is_regular {
+        input = input.with_file(again);
     }
+    let mut recording = Recording::of(&name, input, format)?;
+    recording.len_bytes = (len > 0).then_some(len);
     Ok(recording)
 }
 
@@ -82,25 +76,13 @@ pub fn open_through<R: Read + Send + 'static>(
 /// ([`RecordingError::is_pause`]).
 pub struct Recording {
     name: String,
-    source: Box<dyn Read + Send>,
-    /// What is called before more is read.
-    before_reading: Option<BeforeReading>,
+    input: Input,
     len_bytes: Option<u64>,
-    consumed_bytes: u64,
-    compressed: Option<Compressed>,
-    /// Whether the decoder reads the file itself.
-    is_sought: bool,
     format: &'static Format,
     decoder: Box<dyn Decoder>,
-    /// The bytes read and not yet consumed are `buffer[start..end]`.
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-    at_end: bool,
     is_over: bool,
     skips_malformed: bool,
     skipped: Skipped,
-    records: u64,
     /// Ethernet frames that nobody asked for.
     ethernet_frames: u64,
     cut: Option<RecordingError>,
@@ -108,34 +90,7 @@ pub struct Recording {
     sorter: Option<Sorter<RecordingError>>,
 }
 
-type BeforeReading = Box<dyn FnMut() -> io::Result<()> + Send>;
-
-/// What a recording is compressed with.
-struct Compressed {
-    compression: Compression,
-    /// How many bytes of the file were read.
-    read_bytes: Arc<AtomicU64>,
-    confirmed: Confirmed,
-    /// How many records there were when that last grew.
-    confirmed_records: u64,
-    /// Where and why it could not be decompressed further.
-    end: Option<(u64, io::Error)>,
-    /// Whether its source was not ready inside a block, which cannot be begun again.
-    is_stuck: bool,
-}
-
-/// Counts what is read.
-struct Counted<R>(R, Arc<AtomicU64>);
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let count = self.0.read(out)?;
-        self.1.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
-}
-
-/// What [`Recording::step`] found; the place of a packet counts from the start of the buffer.
+/// What [`Recording::step`] found.
 pub(crate) type Found = EitherRecord<PacketSpan>;
 
 /// A record of either kind with the name of its interface.
@@ -168,31 +123,33 @@ impl Recording {
         source: impl Read + Send + 'static,
         format: Option<&'static Format>,
     ) -> Result<Self, RecordingError> {
+        Self::of(name, Input::new(source), format)
+    }
+
+    pub(crate) fn of(
+        name: &str,
+        input: Input,
+        format: Option<&'static Format>,
+    ) -> Result<Self, RecordingError> {
         let mut recording = Self {
             name: name.to_owned(),
-            source: Box::new(source),
-            before_reading: None,
+            input,
             len_bytes: None,
-            consumed_bytes: 0,
-            compressed: None,
-            is_sought: false,
             // Replaced below.
             format: FORMATS[0],
             decoder: FORMATS[0].decoder(),
-            buffer: vec![0; BUFFER_LEN],
-            start: 0,
-            end: 0,
-            at_end: false,
             is_over: false,
             skips_malformed: false,
             skipped: Skipped::default(),
-            records: 0,
             ethernet_frames: 0,
             cut: None,
             unverified: None,
             sorter: None,
         };
-        recording.decompress()?;
+        let decompressed = recording.input.decompress();
+        if let Err(again) = decompressed.map_err(|error| recording.unreadable(error))? {
+            return Err(recording.problem(Problem::Twice(again)));
+        }
         recording.format = match format {
             Some(format) => format,
             None => recording.find_format()?,
@@ -218,7 +175,7 @@ impl Recording {
     /// Calls `look` each time before more is read, which may so be interrupted: an error of the kind [`ErrorKind::WouldBlock`] is a pause.
     #[must_use]
     pub fn before_reading(mut self, look: impl FnMut() -> io::Result<()> + Send + 'static) -> Self {
-        self.before_reading = Some(Box::new(look));
+        self.input.set_before_reading(Box::new(look));
         self
     }
 
@@ -226,9 +183,7 @@ impl Recording {
     /// is read.
     #[must_use]
     pub fn can_udp(mut self, can_udp: CanUdp) -> Self {
-        if !self.is_sought {
-            self.decoder = self.format.decoder_with(can_udp);
-        }
+        self.decoder = self.format.decoder_with(can_udp);
         self
     }
 
@@ -292,132 +247,46 @@ impl Recording {
     /// What the recording is compressed with as a whole.
     #[must_use]
     pub fn compression(&self) -> Option<Compression> {
-        self.compressed.as_ref().map(|compressed| compressed.compression)
+        self.input.compression()
     }
 
     /// How many bytes of the file the records so far took; of a compressed one, how many were read.
     #[must_use]
     pub fn consumed_bytes(&self) -> u64 {
-        match &self.compressed {
-            Some(compressed) => compressed.read_bytes.load(Ordering::Relaxed),
-            None => self.decoder.offset().unwrap_or(self.consumed_bytes),
-        }
+        self.input.consumed_bytes()
     }
 
-    /// Puts a decompressor before the source if what it gives first is compressed.
-    fn decompress(&mut self) -> Result<(), RecordingError> {
-        self.fill_up_to(Compression::MAGIC_LEN)?;
-        let Some(compression) = Compression::by_content(&self.buffer[..self.end]) else {
-            return Ok(());
-        };
-        let head = io::Cursor::new(self.buffer[..self.end].to_vec());
-        let source = std::mem::replace(&mut self.source, Box::new(io::empty()));
-        let read_bytes = Arc::<AtomicU64>::default();
-        let confirmed = Confirmed::default();
-        let source = Counted(head.chain(source), read_bytes.clone());
-        self.source = compression.reader(source, confirmed.clone());
-        self.compressed = Some(Compressed {
-            compression,
-            read_bytes,
-            confirmed,
-            confirmed_records: 0,
-            end: None,
-            is_stuck: false,
-        });
-        (self.end, self.at_end) = (0, false);
-        self.fill_up_to(Compression::MAGIC_LEN)?;
-        match Compression::by_content(&self.buffer[..self.end]) {
-            Some(again) => Err(RecordingError::new(&self.name, Problem::Twice(again))),
-            None => Ok(()),
-        }
-    }
-
-    fn fill_up_to(&mut self, len: usize) -> Result<(), RecordingError> {
-        while self.end < len && !self.at_end {
-            self.fill()?;
-        }
-        Ok(())
+    fn unreadable(&self, error: io::Error) -> RecordingError {
+        RecordingError::io(&self.name, "cannot be read", error)
     }
 
     /// Reads no further than needed, so that a live pipe is not waited for.
     fn find_format(&mut self) -> Result<&'static Format, RecordingError> {
         loop {
-            if let Some(format) = Format::by_content(&self.buffer[..self.end]) {
+            if let Some(format) = Format::by_content(self.input.window()) {
                 return Ok(format);
             }
-            if self.at_end || self.end >= HEAD_LEN {
+            if self.input.window().len() >= HEAD_LEN
+                || !self.input.more().map_err(|error| self.unreadable(error))?
+            {
                 break;
             }
-            self.fill()?;
         }
         if let Some(end) = self.end_of_compressed() {
             return Err(end);
         }
         // A name says nothing about bytes that no text has.
-        let is_binary = self.buffer[..self.end]
-            .iter()
-            .any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace());
+        let head = self.input.window();
+        let is_binary =
+            head.iter().any(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace());
         let named = Format::by_file_name(&self.name).filter(|_| !is_binary);
         let Some(format) = named else {
             return Err(RecordingError::new(&self.name, Problem::UnknownContent));
         };
-        match format.refuted_by(&self.buffer[..self.end], self.at_end) {
+        match format.refuted_by(head, self.input.at_end()) {
             None => Ok(format),
             Some(error) => Err(RecordingError::new(&self.name, Problem::OnlyByName(format, error))),
         }
-    }
-
-    /// Reads more bytes behind those in the buffer.
-    fn fill(&mut self) -> Result<(), RecordingError> {
-        let stuck = || io::Error::new(ErrorKind::WouldBlock, "it was interrupted inside a block");
-        let is_stuck = self.compressed.as_ref().is_some_and(|compressed| compressed.is_stuck);
-        let look = self.before_reading.as_mut().map_or(Ok(()), |look| look());
-        if let Err(error) = if is_stuck { Err(stuck()) } else { look } {
-            return Err(RecordingError::io(&self.name, "cannot be read", error));
-        }
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
-        let confirmed = |it: &Self| it.compressed.as_ref().map(|it| it.confirmed.count());
-        let before = confirmed(self);
-        loop {
-            let read = self.source.read(&mut self.buffer[self.end..]);
-            if confirmed(self) != before
-                && let Some(compressed) = &mut self.compressed
-            {
-                compressed.confirmed_records = self.records;
-            }
-            match read {
-                Ok(count) => {
-                    self.end += count;
-                    self.at_end = count == 0;
-                    return Ok(());
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return self.unreadable(error),
-            }
-        }
-    }
-
-    /// What a decompressor made of its bytes before it failed counts, so a recording ends there.
-    fn unreadable(&mut self, error: io::Error) -> Result<(), RecordingError> {
-        let is_compressed =
-            matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData);
-        if let Some(compressed) = &mut self.compressed {
-            compressed.is_stuck = error.kind() == ErrorKind::WouldBlock
-                && compressed.compression == Compression::Zstd;
-        }
-        let Some(compressed) = self.compressed.as_mut().filter(|_| is_compressed) else {
-            return Err(RecordingError::io(&self.name, "cannot be read", error));
-        };
-        compressed.end = Some((compressed.read_bytes.load(Ordering::Relaxed), error));
-        self.at_end = true;
-        Ok(())
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.start += count;
-        self.consumed_bytes += count as u64;
     }
 
     /// The next frame of either kind.
@@ -439,7 +308,7 @@ impl Recording {
         let record = match found {
             Found::Can(record) => AnyRecord::Can(record),
             Found::Ethernet(record) => {
-                let buffer = self.sorter.as_ref().map_or(&self.buffer[..], Sorter::packet);
+                let buffer = self.sorter.as_ref().map_or(self.input.taken(), Sorter::packet);
                 AnyRecord::Ethernet(record.map(|span| span.slice(buffer)))
             }
         };
@@ -476,7 +345,7 @@ impl Recording {
         let mut pause = None;
         while sorter.wants_more() && pause.is_none() {
             match self.next_found() {
-                Some(Ok(found)) => sorter.push(found, &self.buffer),
+                Some(Ok(found)) => sorter.push(found, self.input.taken()),
                 Some(Err(error)) if error.is_pause() => pause = Some(Err(error)),
                 ended => sorter.end(ended.and_then(Result::err)),
             }
@@ -489,30 +358,24 @@ impl Recording {
     #[inline]
     fn step(&mut self) -> Result<Option<Found>, RecordingError> {
         loop {
-            match self.decoder.decode(&self.buffer[self.start..self.end], self.at_end) {
-                Ok(Step::Record { consumed, record }) => {
-                    self.consume(consumed);
-                    self.records += 1;
+            match self.decoder.next(&mut self.input) {
+                Ok(Step::Record(record)) => {
+                    self.input.records += 1;
                     return Ok(Some(Found::Can(record)));
                 }
-                Ok(Step::Ethernet { consumed, record }) => {
-                    // The bytes stay in the buffer until it is filled again.
-                    let start = self.start;
-                    let from_buffer =
-                        |span: PacketSpan| PacketSpan { start: start + span.start, ..span };
-                    self.consume(consumed);
-                    self.records += 1;
-                    return Ok(Some(Found::Ethernet(record.map(from_buffer))));
+                Ok(Step::Ethernet(record)) => {
+                    self.input.records += 1;
+                    return Ok(Some(Found::Ethernet(record)));
                 }
-                Ok(Step::Skip { consumed }) => self.consume(consumed),
-                Ok(Step::NeedMore) => self.fill()?,
+                Ok(Step::Skip) => {}
                 Ok(Step::End) => return self.end(),
-                Err(error) if error.is_cut() && self.records > 0 => {
-                    self.consume(error.resume.unwrap_or(0));
-                    self.cut = Some(RecordingError::new(&self.name, Problem::Malformed(error)));
+                Err(ReadError::Io(error)) => return Err(self.unreadable(error)),
+                Err(ReadError::Malformed(error)) if error.is_cut() && self.input.records > 0 => {
+                    self.input.consume(error.resume.unwrap_or(0));
+                    self.cut = Some(self.problem(Problem::Malformed(error)));
                     return self.end();
                 }
-                Err(error) => self.skip(error)?,
+                Err(ReadError::Malformed(error)) => self.skip(error)?,
             }
         }
     }
@@ -521,8 +384,10 @@ impl Recording {
     fn end(&mut self) -> Result<Option<Found>, RecordingError> {
         match self.end_of_compressed() {
             None => {}
-            Some(end) if end.is_end_of_compressed() && self.records > 0 => self.cut = Some(end),
-            Some(end) if self.skips_malformed && self.records > 0 => {
+            Some(end) if end.is_end_of_compressed() && self.input.records > 0 => {
+                self.cut = Some(end)
+            }
+            Some(end) if self.skips_malformed && self.input.records > 0 => {
                 self.cut = None;
                 self.skipped.count += 1;
                 self.skipped.first.get_or_insert(end);
@@ -534,11 +399,8 @@ impl Recording {
 
     /// Why it was decompressed no further, and how many of the records that were read no checksum confirms.
     fn end_of_compressed(&mut self) -> Option<RecordingError> {
-        let compressed = self.compressed.as_mut()?;
-        let (offset, error) = compressed.end.take()?;
-        let unverified = self.records - compressed.confirmed_records;
+        let Undone { what, offset, unverified, error } = self.input.take_undone()?;
         self.unverified = Some(unverified);
-        let what = compressed.compression;
         let problem = Problem::Compressed { what, offset, unverified, error };
         Some(RecordingError::new(&self.name, problem))
     }
@@ -549,7 +411,7 @@ impl Recording {
         let Some(count) = resume else {
             return Err(error);
         };
-        self.consume(count);
+        self.input.consume(count);
         self.skipped.count += 1;
         self.skipped.first.get_or_insert(error);
         Ok(())
@@ -573,6 +435,9 @@ impl Iterator for Recording {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::io::ErrorKind;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
     use super::*;
     use crate::write::Sink;
@@ -620,7 +485,7 @@ mod tests {
         let numbers: &[u8] = b"1 2 3\n4 5 6\n";
         let ids: &[u8] = b"id,name\n0x123,Motor\n";
         for text in [notes, numbers, ids, b"hello", b"{\"schema\": 1}"] {
-            for format in FORMATS.iter().filter(|format| format.file_decoder().is_none()) {
+            for format in FORMATS.iter().filter(|format| format.name != "mf4") {
                 let name = format!("notes.{}", format.endings[0]);
                 let error = Recording::new(&name, text, None).err().expect(&name).to_string();
                 let expected = format!("{name}: not a recording: ");

@@ -98,7 +98,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Where a [`Decoder`](crate::Decoder) found a packet in the bytes that it was given.
+/// Where a packet is in the bytes that a [`Decoder`](crate::Decoder) consumed last: in [`Input::taken`](crate::Input::taken).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketSpan {
     /// The place of its first byte.
@@ -110,10 +110,10 @@ pub struct PacketSpan {
 }
 
 impl PacketSpan {
-    /// The packet in `input`, the bytes that the decoder was given; empty if they are others.
+    /// The packet in `bytes`, those that were consumed last; empty if they are others.
     #[must_use]
-    pub fn slice(self, input: &[u8]) -> Packet<'_> {
-        let bytes = input.get(self.start..self.start + self.len).unwrap_or_default();
+    pub fn slice(self, bytes: &[u8]) -> Packet<'_> {
+        let bytes = bytes.get(self.start..self.start + self.len).unwrap_or_default();
         Packet { bytes, original_len: self.original_len }
     }
 }

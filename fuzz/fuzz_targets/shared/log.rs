@@ -1,7 +1,11 @@
 //! What must hold for every log format and all bytes: no panic, no dependence on how the bytes are
 //! cut, and what was read is read again after writing it.
 
-use candor_recording::{Direction, Format, InterfaceIndex, Labels, Packet, Record, Step};
+use std::io::{self, Cursor, Read};
+
+use candor_recording::{
+    Direction, Format, Input, InterfaceIndex, Labels, Packet, ReadError, Record, Step,
+};
 use candor_wire::can::Frame;
 
 /// A record with the name of its interface.
@@ -84,51 +88,48 @@ fn number_interfaces(records: &mut [Named]) {
     }
 }
 
+/// Gives so many bytes at once.
+struct Pieces(Cursor<Vec<u8>>, usize);
+
+impl Read for Pieces {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let len = out.len().min(self.1);
+        self.0.read(&mut out[..len])
+    }
+}
+
 /// All records; malformed ones are passed over as long as possible.
 fn decode(format: &Format, bytes: &[u8], chunk: usize) -> Vec<Named> {
     let mut decoder = format.decoder();
-    let (mut start, mut end) = (0, 0);
+    let mut input = Input::new(Pieces(Cursor::new(bytes.to_vec()), chunk));
     let mut records = Vec::new();
     loop {
-        let consumed = match decoder.decode(&bytes[start..end], end == bytes.len()) {
-            Ok(Step::Record {
-                consumed,
-                record: Record { time_ns, interface, direction, frame },
-            }) => {
+        match decoder.next(&mut input) {
+            Ok(Step::Record(Record { time_ns, interface, direction, frame })) => {
                 let interface = decoder.interfaces().name(interface).to_owned();
                 records.push(Named { time_ns, interface, direction, frame: Any::Can(frame) });
-                consumed
             }
-            Ok(Step::Ethernet {
-                consumed,
-                record: Record { time_ns, interface, direction, frame },
-            }) => {
-                let Packet { bytes, original_len } = frame.slice(&bytes[start..end]);
+            Ok(Step::Ethernet(Record { time_ns, interface, direction, frame })) => {
+                let Packet { bytes, original_len } = frame.slice(input.taken());
                 assert!(bytes.len() == frame.len, "the packet is not in the bytes");
                 // Any bytes are a frame or too short for one.
                 let _ = candor_wire::eth::Frame::parse(bytes);
                 let frame = Any::Ethernet(bytes.to_vec(), original_len);
                 let interface = decoder.interfaces().name(interface).to_owned();
                 records.push(Named { time_ns, interface, direction, frame });
-                consumed
             }
-            Ok(Step::Skip { consumed }) => {
-                assert!(consumed > 0);
-                consumed
-            }
-            Ok(Step::NeedMore) => {
-                assert!(end < bytes.len(), "asks for more at the end");
-                end = bytes.len().min(end + chunk);
-                0
-            }
+            Ok(Step::Skip) => {}
             Ok(Step::End) => return records,
-            Err(error) => match error.resume {
-                Some(consumed) => consumed,
+            Err(ReadError::Io(error)) => panic!("bytes can be read: {error}"),
+            Err(ReadError::Malformed(error)) => match error.resume {
+                Some(len) => {
+                    assert!(len <= input.window().len(), "more than there is");
+                    input.consume(len);
+                }
                 None => return records,
             },
-        };
-        start += consumed;
-        assert!(start <= end, "consumed more than there is");
+        }
+        assert!(input.offset() <= bytes.len() as u64, "consumed more than there is");
     }
 }
 

@@ -34,7 +34,7 @@ use super::text::{
     BAD_DIRECTION, BEHIND, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Word, Words, at_most,
     digits, direction, ends_in_one_digit, is_blank, number,
 };
-use super::{Format, USUAL, classical, error_report};
+use super::{Format, classical, error_report, usual};
 use crate::decode::Reason;
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
 use crate::record::{Direction, Record};
@@ -48,9 +48,8 @@ pub(super) static FORMAT: Format = Format {
     has_start: true,
     is_written: true,
     begins,
-    decoder: |_| Box::new(Reader::<Asc>::default()),
     encoder: |_| Box::new(AscEncoder::default()),
-    ..USUAL
+    ..usual(|_| Box::new(Reader::<Asc>::default()))
 };
 
 const LATE: &str = "the time is after the year 2554, the limit of 64-bit nanoseconds; correct the line or the date";
@@ -544,8 +543,7 @@ impl Encoder for AscEncoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Step;
-    use crate::format::tests::{Any, decode, decode_any};
+    use crate::format::tests::{Any, count, decode, decode_any};
 
     /// 2017-09-30 15:06:13.191.
     const START_NS: u64 = 1_506_783_973_191_000_000;
@@ -710,18 +708,7 @@ mod tests {
              0.7 1 123 Rx d 1 11\nEnd TriggerBlock\n"
         );
         let mut decoder = FORMAT.decoder();
-        let mut start = 0;
-        let mut records = 0;
-        while let Ok(step) = decoder.decode(&text.as_bytes()[start..], true) {
-            start += match step {
-                Step::Record { consumed, .. } => {
-                    records += 1;
-                    consumed
-                }
-                Step::Skip { consumed } => consumed,
-                _ => break,
-            };
-        }
+        let records = count(&mut *decoder, text.as_bytes());
         assert_eq!((records, decoder.passed_over().other_packets), (1, 7));
         assert_eq!(decoder.start_ns(), Some(START_NS));
     }

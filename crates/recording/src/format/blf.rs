@@ -27,8 +27,9 @@ use self::object::{Found, Object};
 use super::channels::Channels;
 use super::order::Order;
 use super::start::DateTime;
-use super::{Format, USUAL};
-use crate::decode::{CUT, DecodeError, Decoder, PassedOver, Position, Reason, Step};
+use super::{Format, usual};
+use crate::decode::{CUT, DecodeError, Decoder, PassedOver, Position, ReadError, Reason, Step};
+use crate::input::Input;
 use crate::record::{Interfaces, Record};
 
 pub(super) static FORMAT: Format = Format {
@@ -39,9 +40,8 @@ pub(super) static FORMAT: Format = Format {
     is_written: true,
     grows_by_record: false,
     begins: |head| head.starts_with(FILE_SIGNATURE),
-    decoder: |_| Box::new(BlfDecoder::new()),
     encoder: |_| Box::new(write::BlfEncoder::new()),
-    ..USUAL
+    ..usual(|_| Box::new(BlfDecoder::new()))
 };
 
 const FILE_SIGNATURE: &[u8] = b"LOGG";
@@ -81,8 +81,6 @@ struct BlfDecoder {
     stage: Stage,
     /// Nanoseconds since 1970.
     start_ns: u64,
-    /// Bytes consumed so far.
-    offset: u64,
     /// Where the container begins that is read, or was read last.
     container_at: u64,
     inflate: Decompress,
@@ -242,11 +240,10 @@ impl Stream {
 
 /// What a step in the file came to.
 enum Fed {
-    /// So many bytes of the input were consumed.
-    Consumed(usize),
-    /// The stream has grown.
+    /// Bytes of the input were consumed.
+    Passed,
+    /// The stream may have grown.
     Grown,
-    NeedMore,
     End,
 }
 
@@ -266,7 +263,6 @@ impl BlfDecoder {
         Self {
             stage: Stage::FileHeader,
             start_ns: 0,
-            offset: 0,
             container_at: 0,
             inflate: Decompress::new(true),
             stray: Stray::default(),
@@ -352,90 +348,75 @@ impl BlfDecoder {
     }
 
     /// Goes on in the file.
-    fn feed(&mut self, input: &[u8], at_end: bool) -> Result<Fed, DecodeError> {
+    fn feed(&mut self, input: &mut Input) -> Result<Fed, ReadError> {
         match self.stage {
-            Stage::FileHeader if input.len() >= FILE_HEADER_LEN => {
-                let start = DateTime::from_system_time(&input[40..56]);
+            Stage::FileHeader => {
+                let window = input.fill(FILE_HEADER_LEN)?;
+                if window.len() < FILE_HEADER_LEN {
+                    let reason =
+                        Reason::Text("the file ends inside its header; there is nothing to read");
+                    return Err(self.error(reason, None).into());
+                }
+                let start = DateTime::from_system_time(&window[40..56]);
                 self.start_ns = start.and_then(|start| start.nanos()).unwrap_or(0);
-                let left = Order::Little.u32(input, 4).max(USUAL_FILE_HEADER_LEN).into();
+                let left = Order::Little.u32(window, 4).max(USUAL_FILE_HEADER_LEN).into();
                 self.stage = Stage::Passing { left, is_all: false };
                 Ok(Fed::Grown)
             }
-            Stage::FileHeader if at_end => {
-                let reason =
-                    Reason::Text("the file ends inside its header; there is nothing to read");
-                Err(self.error(reason, None))
-            }
-            Stage::FileHeader => Ok(Fed::NeedMore),
-            Stage::Passing { left: 0, .. } => {
+            Stage::Passing { left: 0, .. } | Stage::Stored { left: 0 } => {
                 self.stage = Stage::Between;
                 Ok(Fed::Grown)
             }
-            Stage::Passing { left, is_all } => self.pass(input, at_end, (left, is_all)),
-            Stage::Between => self.find_container(input, at_end),
-            Stage::Stored { left: 0 } => {
-                self.stage = Stage::Between;
-                Ok(Fed::Grown)
-            }
-            Stage::Stored { .. } | Stage::Deflated { .. } if input.is_empty() && at_end => {
-                self.cut()
-            }
-            Stage::Stored { left } => Ok(self.copy(input, at_end, left)),
-            Stage::Deflated { left, len } => {
-                let input = &input[..left.min(input.len() as u64) as usize];
-                Ok(self.inflate(input, left, len))
-            }
+            Stage::Between => self.find_container(input),
+            Stage::Passing { left, is_all } => self.pass(input, left, is_all),
+            Stage::Stored { left } => self.copy(input, left),
+            Stage::Deflated { left, len } => self.inflate(input, left, len),
         }
     }
 
     /// Passes over what does not matter, up to where an object begins.
-    fn pass(
-        &mut self,
-        input: &[u8],
-        at_end: bool,
-        (left, is_all): (u64, bool),
-    ) -> Result<Fed, DecodeError> {
-        let most = left.min(input.len() as u64) as usize;
-        let passed = match object::find(input, |_| true) {
-            Some((0, true)) if is_all => {
-                self.stage = Stage::Between;
-                return Err(self.error(NESTED, Some(0)));
-            }
+    fn pass(&mut self, input: &mut Input, left: u64, is_all: bool) -> Result<Fed, ReadError> {
+        let window = input.fill(1)?;
+        let most = left.min(window.len() as u64) as usize;
+        let passed = match object::find(window, |_| true) {
             Some((0, true)) => {
                 self.stage = Stage::Between;
-                return Ok(Fed::Grown);
+                return match is_all {
+                    true => Err(self.error(NESTED, Some(0)).into()),
+                    false => Ok(Fed::Grown),
+                };
             }
-            Some((at, is_whole)) if is_whole || !at_end => most.min(at),
+            Some((at, is_whole)) if is_whole || !input.at_end() => most.min(at),
             _ => most,
         };
         self.stage = Stage::Passing { left: left - passed as u64, is_all };
-        match passed {
-            0 if at_end => self.cut(),
-            0 => Ok(Fed::NeedMore),
-            _ => Ok(Fed::Consumed(passed)),
+        if passed == 0 && input.at_end() {
+            return self.cut();
         }
+        take(input, passed)
     }
 
     /// The file ends inside an object.
-    fn cut(&mut self) -> Result<Fed, DecodeError> {
+    fn cut(&mut self) -> Result<Fed, ReadError> {
         if self.stream.decide() {
             return Ok(Fed::Grown);
         }
         self.stage = Stage::Between;
         self.stream.start = self.stream.end;
         self.stream.unverified = 0;
-        Err(self.error(CUT, Some(0)))
+        Err(self.error(CUT, Some(0)).into())
     }
 
-    fn find_container(&mut self, input: &[u8], at_end: bool) -> Result<Fed, DecodeError> {
-        let found = memmem::find(input, OBJECT_SIGNATURE);
+    fn find_container(&mut self, input: &mut Input) -> Result<Fed, ReadError> {
+        let (window, at_end) = (input.window(), input.at_end());
+        let found = memmem::find(window, OBJECT_SIGNATURE);
         let kept = if at_end { 0 } else { OBJECT_SIGNATURE.len() - 1 };
-        let dropped = found.unwrap_or(input.len().saturating_sub(kept));
-        self.stray.add(&input[..dropped]);
+        let dropped = found.unwrap_or(window.len().saturating_sub(kept));
+        self.stray.add(&window[..dropped]);
         if dropped > 0 {
-            return Ok(Fed::Consumed(dropped));
+            return take(input, dropped);
         }
-        self.container_at = self.offset;
+        self.container_at = input.offset();
         let is_told = found.is_some() || at_end;
         if is_told && self.stray.count > 0 && self.stream.decide() {
             return Ok(Fed::Grown);
@@ -445,36 +426,33 @@ impl BlfDecoder {
         if let Some(reason) = stray.filter(|_| !is_known) {
             // Perhaps a container was there, and an object reached into it.
             self.stream.lose();
-            return Err(self.error(reason, Some(0)));
+            return Err(self.error(reason, Some(0)).into());
         }
-        if found.is_none() {
-            return self.end_of_file(at_end);
+        match found {
+            Some(_) => self.begin(input),
+            None if at_end => self.end_of_file(),
+            None => take(input, 0),
         }
-        let Some(object) =
-            object::header(input).filter(|_| input.len() >= CONTAINER_HEADER_LEN || at_end)
-        else {
-            return match at_end {
-                true if self.stream.decide() => Ok(Fed::Grown),
-                true => Err(self.error(CUT, Some(input.len()))),
-                false => Ok(Fed::NeedMore),
-            };
-        };
-        if object.kind != CONTAINER {
-            return self.begin_object(object);
-        }
-        if input.len() < CONTAINER_HEADER_LEN {
-            if self.stream.decide() {
-                return Ok(Fed::Grown);
+    }
+
+    /// The object that begins here.
+    fn begin(&mut self, input: &mut Input) -> Result<Fed, ReadError> {
+        let window = input.fill(CONTAINER_HEADER_LEN)?;
+        match object::header(window) {
+            Some(object) if object.kind != CONTAINER => self.begin_object(object),
+            Some(object) if window.len() >= CONTAINER_HEADER_LEN => {
+                let (method, held) = (Order::Little.u16(window, 16), Order::Little.u32(window, 24));
+                self.begin_container(input, object.len, method, held)
             }
-            return Err(self.error(CUT, Some(input.len())));
+            _ if self.stream.decide() => Ok(Fed::Grown),
+            _ => Err(self.error(CUT, Some(window.len())).into()),
         }
-        self.begin_container(object.len, Order::Little.u16(input, 16), Order::Little.u32(input, 24))
     }
 
     /// An object outside of a container is a piece of the stream.
-    fn begin_object(&mut self, object: Object) -> Result<Fed, DecodeError> {
+    fn begin_object(&mut self, object: Object) -> Result<Fed, ReadError> {
         if let Err(reason) = object.check() {
-            return Err(self.error(reason, Some(OBJECT_SIGNATURE.len())));
+            return Err(self.error(reason, Some(OBJECT_SIGNATURE.len())).into());
         }
         if self.stream.is_inside() {
             if self.stream.decide() {
@@ -482,21 +460,27 @@ impl BlfDecoder {
             }
             // It goes on in a container only: these bytes are none of it.
             self.stream.lose();
-            return Err(self.error(NESTED, Some(0)));
+            return Err(self.error(NESTED, Some(0)).into());
         }
         self.stage = Stage::Stored { left: u64::from(object.len) };
         Ok(Fed::Grown)
     }
 
     /// A container of so many bytes, whose contents are to be so many.
-    fn begin_container(&mut self, len: u32, method: u16, held: u32) -> Result<Fed, DecodeError> {
+    fn begin_container(
+        &mut self,
+        input: &mut Input,
+        len: u32,
+        method: u16,
+        held: u32,
+    ) -> Result<Fed, ReadError> {
         let Some(left) = len.checked_sub(CONTAINER_HEADER_LEN as u32) else {
             let reason = Reason::Number(
                 "a container of ",
                 u64::from(len),
                 " bytes is shorter than its header; the file is damaged there",
             );
-            return Err(self.error(reason, Some(OBJECT_SIGNATURE.len())));
+            return Err(self.error(reason, Some(OBJECT_SIGNATURE.len())).into());
         };
         let damage = match method {
             STORED if left != held => LENGTH,
@@ -511,7 +495,7 @@ impl BlfDecoder {
                 self.stage =
                     if is_zlib { Stage::Deflated { left, len } } else { Stage::Stored { left } };
                 self.inflate.reset(true);
-                return Ok(Fed::Consumed(CONTAINER_HEADER_LEN));
+                return take(input, CONTAINER_HEADER_LEN);
             }
             _ => Reason::Number(
                 "the method of compression ",
@@ -525,14 +509,11 @@ impl BlfDecoder {
         self.stage = Stage::Passing { left: u64::from(left), is_all: false };
         self.is_broken = true;
         self.stream.lose();
-        Err(self.error(damage, Some(CONTAINER_HEADER_LEN)))
+        Err(self.error(damage, Some(CONTAINER_HEADER_LEN)).into())
     }
 
     /// There is no further container.
-    fn end_of_file(&mut self, at_end: bool) -> Result<Fed, DecodeError> {
-        if !at_end {
-            return Ok(Fed::NeedMore);
-        }
+    fn end_of_file(&mut self) -> Result<Fed, ReadError> {
         if self.stream.decide() {
             return Ok(Fed::Grown);
         }
@@ -544,39 +525,48 @@ impl BlfDecoder {
         stream.passing = 0;
         let stray = stream.stray.take(true).filter(|_| !stream.is_broken);
         match stray {
-            _ if is_object => Err(self.error(CUT, Some(0))),
-            Some(reason) => Err(self.error(reason, Some(0))),
+            _ if is_object => Err(self.error(CUT, Some(0)).into()),
+            Some(reason) => Err(self.error(reason, Some(0)).into()),
             None => Ok(Fed::End),
         }
     }
 
     /// Stored pieces, up to the next container.
-    fn copy(&mut self, input: &[u8], at_end: bool, left: u64) -> Fed {
-        let most = left.min(input.len() as u64) as usize;
-        let end = match object::find(input, |object| object.kind == CONTAINER) {
+    fn copy(&mut self, input: &mut Input, left: u64) -> Result<Fed, ReadError> {
+        if input.fill(1)?.is_empty() {
+            return self.cut();
+        }
+        let window = input.window();
+        let most = left.min(window.len() as u64) as usize;
+        let end = match object::find(window, |object| object.kind == CONTAINER) {
             Some((0, true)) => {
                 self.damage = Some(NESTED);
                 self.stage = Stage::Between;
-                return Fed::Grown;
+                return Ok(Fed::Grown);
             }
             // The rest of a header may follow.
-            Some((at, is_whole)) if is_whole || !at_end => most.min(at),
+            Some((at, is_whole)) if is_whole || !input.at_end() => most.min(at),
             _ => most,
         };
         let room = self.stream.room();
         let count = end.min(room.len());
-        room[..count].copy_from_slice(&input[..count]);
+        room[..count].copy_from_slice(&window[..count]);
         self.stream.end += count;
         self.stage = Stage::Stored { left: left - count as u64 };
-        if count > 0 { Fed::Consumed(count) } else { Fed::NeedMore }
+        take(input, count)
     }
 
     /// A compressed piece, which is of the stream once its checksum held.
-    fn inflate(&mut self, input: &[u8], left: u64, len: usize) -> Fed {
+    fn inflate(&mut self, input: &mut Input, left: u64, len: usize) -> Result<Fed, ReadError> {
+        let window = input.window();
+        if window.is_empty() && input.at_end() {
+            return self.cut();
+        }
+        let piece = &window[..left.min(window.len() as u64) as usize];
         let (in_before, out_before) = (self.inflate.total_in(), self.inflate.total_out());
         // With a byte more than it may hold, so that this shows.
         let room = self.stream.room_for(len + 1 - self.stream.unverified);
-        let status = self.inflate.decompress(input, room, FlushDecompress::None);
+        let status = self.inflate.decompress(piece, room, FlushDecompress::None);
         let consumed = self.inflate.total_in() - in_before;
         let produced = self.inflate.total_out() - out_before;
         self.stream.unverified += produced as usize;
@@ -591,7 +581,7 @@ impl BlfDecoder {
             }
             Ok(status) if found > len || status == Status::StreamEnd => Some(LENGTH),
             // With input and room it goes on, or says that it cannot.
-            Ok(_) if is_stuck && (left == 0 || !input.is_empty()) => Some(Reason::Text(
+            Ok(_) if is_stuck && (left == 0 || !piece.is_empty()) => Some(Reason::Text(
                 "a container ends before its contents do; the file is damaged there",
             )),
             Ok(_) => {
@@ -607,38 +597,40 @@ impl BlfDecoder {
             self.damage = damage;
             self.stage = Stage::Passing { left, is_all: false };
             self.is_broken = true;
-        } else if is_stuck && input.is_empty() && left > 0 {
-            return Fed::NeedMore;
+        } else if is_stuck && piece.is_empty() && left > 0 {
+            return take(input, 0);
         }
-        if consumed > 0 { Fed::Consumed(consumed as usize) } else { Fed::Grown }
+        if consumed > 0 { take(input, consumed as usize) } else { Ok(Fed::Grown) }
     }
 }
 
+/// Consumes so many bytes; if it is none, waits for more.
+fn take(input: &mut Input, len: usize) -> Result<Fed, ReadError> {
+    if len == 0 {
+        input.more()?;
+        return Ok(Fed::Grown);
+    }
+    input.consume(len);
+    Ok(Fed::Passed)
+}
+
 impl Decoder for BlfDecoder {
-    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
+    fn next(&mut self, input: &mut Input) -> Result<Step, ReadError> {
         loop {
             if let Some(record) = self.read_stream()? {
-                return Ok(Step::Record { consumed: 0, record });
+                return Ok(Step::Record(record));
             }
             if self.damage.is_some() && self.stream.decide() {
                 continue;
             }
             if let Some(reason) = self.damage.take() {
                 self.stream.lose();
-                return Err(self.error(reason, Some(0)));
+                return Err(self.error(reason, Some(0)).into());
             }
-            match self.feed(input, at_end) {
-                Ok(Fed::Consumed(consumed)) => {
-                    self.offset += consumed as u64;
-                    return Ok(Step::Skip { consumed });
-                }
-                Ok(Fed::Grown) => {}
-                Ok(Fed::NeedMore) => return Ok(Step::NeedMore),
-                Ok(Fed::End) => return Ok(Step::End),
-                Err(error) => {
-                    self.offset += error.resume.unwrap_or(0) as u64;
-                    return Err(error);
-                }
+            match self.feed(input)? {
+                Fed::Passed => return Ok(Step::Skip),
+                Fed::Grown => {}
+                Fed::End => return Ok(Step::End),
             }
         }
     }

@@ -22,7 +22,7 @@ use super::text::{
     BAD_DIRECTION, BAD_TIME, BEHIND, Layout, LineError, Log, Reader, Words, begins_with,
     data_bytes, digits, direction, ends_in_one_digit, identifier, length, number, without_0x,
 };
-use super::{Format, USUAL, classical};
+use super::{Format, classical, usual};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
 use crate::record::Record;
@@ -35,8 +35,7 @@ pub(super) static FORMAT: Format = Format {
     endings: &["log"],
     has_start: true,
     begins: |head| begins_with(head, b"***BUSMASTER"),
-    decoder: |_| Box::new(Reader::<Busmaster>::default()),
-    ..USUAL
+    ..usual(|_| Box::new(Reader::<Busmaster>::default()))
 };
 
 const NANOS_PER_DAY: u64 = 86_400 * NANOS_PER_SECOND;

@@ -5,7 +5,7 @@
 //! 2 has the time of the frame, too. Interfaces are numbered in the order of their first frames.
 
 use super::pcap::{self, put_header, put_packet};
-use super::{Format, Labels, USUAL};
+use super::{Format, Labels, usual};
 use crate::encode::{EncodeError, Encoder};
 use crate::format::link::Link;
 use crate::record::{Interfaces, Record};
@@ -22,9 +22,8 @@ pub static CAN2UDP: &Format = &Format {
     keeps_directions: false,
     keeps_error_reports: true,
     is_written: true,
-    decoder: pcap::FORMAT.decoder,
     encoder: |out| Box::new(Can2udpEncoder::new(out)),
-    ..USUAL
+    ..usual(pcap::FORMAT.decoder)
 };
 
 /// Bytes of the longest Ethernet frame.

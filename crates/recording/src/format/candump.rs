@@ -22,9 +22,10 @@
 use super::text::{
     LineError, Lines, digits, first_below_0x21, is_space, put_decimal, skip_blanks, token,
 };
-use super::{Format, Labels, USUAL};
-use crate::decode::{CUT, DecodeError, Decoder, MAX_LINE_LEN, PassedOver, Reason, Step};
+use super::{Format, Labels, usual};
+use crate::decode::{CUT, Decoder, MAX_LINE_LEN, PassedOver, ReadError, Reason, Step};
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
+use crate::input::Input;
 use crate::record::{Direction, InterfaceError, Interfaces, Record};
 use candor_wire::can::FrameError;
 use candor_wire::can::notation::{self, NotationError};
@@ -37,9 +38,8 @@ pub(super) static FORMAT: Format = Format {
     keeps_error_reports: true,
     is_written: true,
     begins,
-    decoder: |_| Box::new(CandumpDecoder::default()),
     encoder: |_| Box::new(CandumpEncoder),
-    ..USUAL
+    ..usual(|_| Box::new(CandumpDecoder::default()))
 };
 
 const EXPECTED: &str = "not a line of a candump log; expected time, interface and frame, \
@@ -74,17 +74,17 @@ struct CandumpDecoder {
 }
 
 impl Decoder for CandumpDecoder {
-    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
-        if let Some((consumed, record)) = self.usual_line(input) {
+    fn next(&mut self, input: &mut Input) -> Result<Step, ReadError> {
+        if let Some((consumed, record)) = self.usual_line(input.window()) {
             self.lines.pass();
-            return Ok(Step::Record { consumed, record });
+            input.consume(consumed);
+            return Ok(Step::Record(record));
         }
         let mut lines = self.lines;
-        let step =
-            lines.step((input, at_end), TOO_LONG, |line| match self.parse_line(line.bytes)? {
-                Some(record) if line.is_open && may_be_cut(&record) => Err((line.bytes.len(), CUT)),
-                record => Ok(record),
-            });
+        let step = lines.step(input, TOO_LONG, |line| match self.parse_line(line.bytes)? {
+            Some(record) if line.is_open && may_be_cut(&record) => Err((line.bytes.len(), CUT)),
+            record => Ok(record),
+        });
         self.lines = lines;
         step
     }
@@ -260,7 +260,7 @@ impl Encoder for CandumpEncoder {
 mod tests {
     use super::*;
     use crate::InterfaceIndex;
-    use crate::format::tests::{Any, decode, encode};
+    use crate::format::tests::{Any, count, decode, encode, error};
 
     #[test]
     fn lines_are_read() {
@@ -373,23 +373,20 @@ mod tests {
     #[test]
     fn a_malformed_line_can_be_passed_over() {
         let mut decoder = FORMAT.decoder();
-        let log = b"# made by hand\n\n(1.0) can0 1\n(2.0) can0 123#11\n";
-        let mut rest: &[u8] = log;
+        let log: &[u8] = b"# made by hand\n\n(1.0) can0 1\n(2.0) can0 123#11\n";
+        let mut input = Input::new(log);
         let mut outcomes = Vec::new();
-        while !rest.is_empty() {
-            let consumed = match decoder.decode(rest, true) {
-                Ok(Step::Record { consumed, record }) => {
-                    outcomes.push(record.time_ns.to_string());
-                    consumed
-                }
-                Ok(Step::Skip { consumed }) => consumed,
-                Ok(step) => panic!("{step:?}"),
-                Err(error) => {
+        loop {
+            match decoder.next(&mut input) {
+                Ok(Step::Record(record)) => outcomes.push(record.time_ns.to_string()),
+                Ok(Step::Skip) => {}
+                Ok(Step::End) => break,
+                Err(ReadError::Malformed(error)) => {
                     outcomes.push(error.position.to_string());
-                    error.resume.unwrap()
+                    input.consume(error.resume.unwrap());
                 }
-            };
-            rest = &rest[consumed..];
+                other => panic!("{other:?}"),
+            }
         }
         assert_eq!(outcomes, ["3:13", "2000000000"]);
     }
@@ -400,9 +397,7 @@ mod tests {
             ("(2.0) can0 123#1", "2:17: the file ends inside this record"),
             ("(2.0) can0 123#1\n", "2:17: a data byte needs two hex digits"),
         ] {
-            let mut decoder = FORMAT.decoder();
-            assert_eq!(decoder.decode(b"\n", false), Ok(Step::Skip { consumed: 1 }));
-            let error = decoder.decode(line.as_bytes(), true).unwrap_err();
+            let error = decode(&FORMAT, format!("\n{line}").as_bytes()).unwrap_err();
             assert!(error.to_string().starts_with(message), "{error}");
         }
     }
@@ -411,8 +406,9 @@ mod tests {
     fn an_endless_line_is_refused_early() {
         let mut decoder = FORMAT.decoder();
         let endless = [b'('; MAX_LINE_LEN + 1];
-        assert_eq!(decoder.decode(&endless[..MAX_LINE_LEN], false), Ok(Step::NeedMore));
-        let error = decoder.decode(&endless, false).unwrap_err();
+        let waits = decoder.next(&mut Input::of_head(&endless[1..], false));
+        assert!(matches!(waits, Err(ReadError::Io(_))), "{waits:?}");
+        let error = error(&mut *decoder, &mut Input::of_head(&endless, false));
         assert_eq!(
             error.to_string(),
             "1:4097: the line has more than 4096 bytes; this is not a candump log"
@@ -424,7 +420,7 @@ mod tests {
     fn losses_of_the_recorder_are_counted() {
         let mut decoder = FORMAT.decoder();
         let line = b"DROPCOUNT: dropped 17 CAN frames on 'can0' socket (total drops 20)\n";
-        assert_eq!(decoder.decode(line, false), Ok(Step::Skip { consumed: line.len() }));
+        assert_eq!(count(&mut *decoder, line), 0);
         assert_eq!(decoder.passed_over().lost_frames, 17);
     }
 
@@ -458,8 +454,8 @@ mod tests {
         for (line, index) in
             [("(1.0) b 1#\n", None), ("(1.0) b 001#\n", Some(0)), ("(1.0) a 001#\n", Some(1))]
         {
-            let found = match decoder.decode(line.as_bytes(), true) {
-                Ok(Step::Record { record, .. }) => Some(record.interface),
+            let found = match decoder.next(&mut Input::of_head(line.as_bytes(), true)) {
+                Ok(Step::Record(record)) => Some(record.interface),
                 _ => None,
             };
             assert_eq!(found, index.map(InterfaceIndex), "{line}");

@@ -15,7 +15,7 @@ use super::text::{
     BAD_TIME, BEHIND, Layout, LineError, Log, Reader, Words, begins_with, data_bytes, decimal,
     identifier, length, number,
 };
-use super::{Format, USUAL};
+use super::{Format, usual};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
 use crate::record::Record;
@@ -28,8 +28,7 @@ pub(super) static FORMAT: Format = Format {
     endings: &["trc"],
     keeps_directions: false,
     begins: |head| begins_with(head, HEAD),
-    decoder: |_| Box::new(Reader::<CarBus>::default()),
-    ..USUAL
+    ..usual(|_| Box::new(Reader::<CarBus>::default()))
 };
 
 const HEAD: &[u8] = b"@ TEXT @";

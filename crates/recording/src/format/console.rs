@@ -18,7 +18,7 @@ use super::text::{
     BAD_ID, BAD_LENGTH, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Words, at_most,
     data_bytes, decimal, number, skip_blanks,
 };
-use super::{Format, Labels, USUAL, classical};
+use super::{Format, Labels, classical, usual};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
 use crate::record::{Direction, Record};
@@ -32,8 +32,7 @@ pub(super) static FORMAT: Format = Format {
     labels: Labels::Names,
     keeps_error_reports: true,
     begins,
-    decoder: |_| Box::new(Reader::<Console>::default()),
-    ..USUAL
+    ..usual(|_| Box::new(Reader::<Console>::default()))
 };
 
 /// The first line has a time or none, an interface, an identifier, and a length in brackets.

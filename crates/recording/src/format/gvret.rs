@@ -12,7 +12,7 @@ use super::text::{
     BAD_TIME, BEHIND, Layout, LineError, Log, Reader, Word, Words, begins_with, data_bytes,
     decimal, direction, identifier, length, number, without_0x,
 };
-use super::{Format, USUAL};
+use super::{Format, usual};
 use crate::decode::Reason;
 use crate::record::Record;
 use candor_wire::can::Frame;
@@ -23,8 +23,7 @@ pub(super) static FORMAT: Format = Format {
     title: "GVRET log",
     endings: &["csv"],
     begins: |head| begins_with(head, NAMES),
-    decoder: |_| Box::new(Reader::<Gvret>::default()),
-    ..USUAL
+    ..usual(|_| Box::new(Reader::<Gvret>::default()))
 };
 
 const BAD_EXTENDED: &str =

@@ -38,8 +38,11 @@ use group::{Data, Group, Raw};
 
 use super::channels::Channels;
 use super::order::Order::Little;
-use super::{Format, USUAL};
-use crate::decode::{CUT, DecodeError, Decoder, PassedOver, Position, Reason, Source, Step};
+use super::{Format, usual};
+use crate::decode::{
+    CUT, DecodeError, Decoder, PassedOver, Position, ReadError, Reason, SCATTERED, Step,
+};
+use crate::input::{Input, Source};
 use crate::record::{InterfaceIndex, Interfaces, Record};
 
 pub(super) static FORMAT: Format = Format {
@@ -49,8 +52,7 @@ pub(super) static FORMAT: Format = Format {
     has_start: true,
     grows_by_record: false,
     begins: |head| [&b"MDF     4"[..], b"UnFinMF 4"].iter().any(|magic| head.starts_with(magic)),
-    file_decoder: Some(|source| Box::new(Mf4Decoder::new(source))),
-    ..USUAL
+    ..usual(|_| Box::new(Mf4Decoder::default()))
 };
 
 /// How many records are kept in order to sort them by time.
@@ -65,23 +67,6 @@ const MAX_GROUPS: usize = 4_096;
 const MAX_STREAMS: usize = 64;
 /// The longest record.
 const MAX_LEN: usize = 1 << 20;
-
-/// Reads nothing: there is only a stream of bytes.
-#[derive(Default)]
-pub(super) struct Unsought(Interfaces);
-
-impl Decoder for Unsought {
-    fn decode(&mut self, _: &[u8], _: bool) -> Result<Step, DecodeError> {
-        let reason = "an MF4 recording is read in places all over the file, which a pipe or a compressed file does not allow; \
-                      write it into a file first, and decompress it";
-        let position = Position::Binary { offset: 0, record: 0 };
-        Err(DecodeError { position, reason: Reason::Text(reason), resume: None })
-    }
-
-    fn interfaces(&self) -> &Interfaces {
-        &self.0
-    }
-}
 
 /// A frame that waits for its turn. Ordered by time, then by its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -163,7 +148,6 @@ struct Values {
 #[derive(Default)]
 struct Mf4Decoder {
     blocks: Option<Blocks>,
-    source: Option<Box<dyn Source>>,
     cursors: Vec<Cursor>,
     values: Vec<Values>,
     waiting: Window,
@@ -183,29 +167,23 @@ struct Mf4Decoder {
     is_unfinished: bool,
 }
 
-impl Mf4Decoder {
-    fn new(source: Box<dyn Source>) -> Self {
-        Self { source: Some(source), ..Self::default() }
-    }
-}
-
 impl Decoder for Mf4Decoder {
-    fn decode(&mut self, _: &[u8], _: bool) -> Result<Step, DecodeError> {
-        let fatal = |decoder: &Self, (offset, reason): Fault, resume| DecodeError {
-            position: Position::Binary { offset, record: decoder.frames },
-            reason,
-            resume,
+    fn next(&mut self, input: &mut Input) -> Result<Step, ReadError> {
+        let fatal = |decoder: &Self, (offset, reason): Fault, resume| {
+            let position = Position::Binary { offset, record: decoder.frames };
+            ReadError::Malformed(DecodeError { position, reason, resume })
         };
-        if let Some(source) = self.source.take() {
+        if let Some(source) = input.take_file() {
             self.open(source).map_err(|fault| fatal(self, fault, None))?;
         }
         let Some(mut blocks) = self.blocks.take() else {
-            return Ok(Step::End);
+            return Err(fatal(self, (0, SCATTERED), None));
         };
-        let step = self.next(&mut blocks);
+        let step = self.next_frame(&mut blocks);
         self.blocks = Some(blocks);
+        input.reach(self.at);
         match step {
-            Ok(Some(record)) => Ok(Step::Record { consumed: 0, record }),
+            Ok(Some(record)) => Ok(Step::Record(record)),
             Ok(None) => match (self.cut.take(), self.fewer.take()) {
                 (Some(offset), _) => Err(fatal(self, (offset, CUT), Some(0))),
                 (None, Some((offset, count))) => {
@@ -233,10 +211,6 @@ impl Decoder for Mf4Decoder {
 
     fn start_ns(&self) -> Option<u64> {
         self.start_ns
-    }
-
-    fn offset(&self) -> Option<u64> {
-        Some(self.at)
     }
 }
 
@@ -319,7 +293,7 @@ impl Mf4Decoder {
     }
 
     /// The next frame in order of time.
-    fn next(&mut self, blocks: &mut Blocks) -> Result<Option<Record>, Fault> {
+    fn next_frame(&mut self, blocks: &mut Blocks) -> Result<Option<Record>, Fault> {
         while let Some(number) = self.cursors.iter().position(|cursor| cursor.is_due) {
             self.refill_from(blocks, number)?;
         }

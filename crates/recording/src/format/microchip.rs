@@ -16,7 +16,7 @@ use super::text::{
     BAD_DIRECTION, BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Words, data_bytes,
     decimal, direction, identifier, length, without_0x,
 };
-use super::{Format, Labels, UNNAMED, USUAL};
+use super::{Format, Labels, UNNAMED, usual};
 use crate::decode::Reason;
 use crate::record::Record;
 use candor_wire::can::Frame;
@@ -28,8 +28,7 @@ pub(super) static FORMAT: Format = Format {
     endings: &["log"],
     labels: Labels::None,
     begins,
-    decoder: |_| Box::new(Reader::<Microchip>::default()),
-    ..USUAL
+    ..usual(|_| Box::new(Reader::<Microchip>::default()))
 };
 
 /// How far the names of the maker and the device are from the beginning.

@@ -22,12 +22,13 @@
 
 use super::link::{Found, Link, MORE_THAN_THERE_WAS, original_len, read_can};
 use super::order::Order;
-use super::{Format, Labels, UNNAMED, UNNAMED_ETHERNET, USUAL};
+use super::{Format, Labels, UNNAMED, UNNAMED_ETHERNET, usual};
 use crate::can_udp::CanUdpReader;
 use crate::decode::{
-    CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
+    CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, ReadError, Reason, Step,
 };
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
+use crate::input::Input;
 use crate::record::{InterfaceIndex, Interfaces, Packet, PacketSpan, Record};
 use candor_wire::can::socketcan::{self, IdOrder};
 
@@ -40,11 +41,10 @@ pub(super) static FORMAT: Format = Format {
     keeps_error_reports: true,
     is_written: true,
     begins: |head| Header::magic(head).is_some(),
-    decoder: |can_udp| {
-        Box::new(PcapDecoder { can_udp: CanUdpReader::new(can_udp), ..PcapDecoder::default() })
-    },
     encoder: |out| Box::new(PcapEncoder::new(out)),
-    ..USUAL
+    ..usual(|can_udp| {
+        Box::new(PcapDecoder { can_udp: CanUdpReader::new(can_udp), ..PcapDecoder::default() })
+    })
 };
 
 const MAGIC_MICROS: u32 = 0xA1B2_C3D4;
@@ -119,8 +119,6 @@ struct PcapDecoder {
     /// Empty until the first record.
     interfaces: Interfaces,
     can_udp: CanUdpReader,
-    /// Bytes consumed so far.
-    offset: u64,
     /// Records consumed so far.
     records: u64,
     other_packets: u64,
@@ -129,35 +127,38 @@ struct PcapDecoder {
 }
 
 impl Decoder for PcapDecoder {
-    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
+    fn next(&mut self, input: &mut Input) -> Result<Step, ReadError> {
         let Some(header) = self.header else {
-            return self.file_header(input, at_end);
+            return self.file_header(input);
         };
         if self.skipping > 0 {
-            return self.skip(input, at_end);
+            return self.skip(input);
         }
-        if input.is_empty() && at_end {
+        let window = input.fill(RECORD_HEADER_LEN)?;
+        if window.is_empty() {
             return Ok(Step::End);
         }
-        if input.len() < RECORD_HEADER_LEN {
-            return self.need_more(input, at_end);
+        if window.len() < RECORD_HEADER_LEN {
+            return Err(self.cut(input).into());
         }
-        let [captured, original] = [8, 12].map(|at| header.order.u32(input, at));
+        let [captured, original] = [8, 12].map(|at| header.order.u32(window, at));
         if original > 0 && captured > original {
-            return self.two_lengths(header, (captured, original), input, at_end);
+            return self.two_lengths(header, (captured, original), input);
         }
         if captured > MAX_CAPTURED {
-            return self.long_packet(header, captured, input, at_end);
+            return self.long_packet(header, captured, input);
         }
-        let consumed = RECORD_HEADER_LEN + captured as usize;
-        let Some(packet) = input.get(RECORD_HEADER_LEN..consumed) else {
-            return self.need_more(input, at_end);
+        let len = RECORD_HEADER_LEN + captured as usize;
+        let window = input.fill(len)?;
+        let Some(packet) = window.get(RECORD_HEADER_LEN..len) else {
+            return Err(self.cut(input).into());
         };
-        let step = self.record(header, input, packet);
-        let step = step.map_err(|reason| self.error(reason, Some(consumed)));
-        self.offset += consumed as u64;
+        let step = self.record(header, window, packet);
+        let step = step.map_err(|reason| self.error(input, reason, Some(len)));
         self.records += 1;
-        step
+        let step = step?;
+        input.consume(len);
+        Ok(step)
     }
 
     fn interfaces(&self) -> &Interfaces {
@@ -170,27 +171,25 @@ impl Decoder for PcapDecoder {
 }
 
 impl PcapDecoder {
-    fn error(&self, reason: Reason, resume: Option<usize>) -> DecodeError {
+    fn error(&self, input: &Input, reason: Reason, resume: Option<usize>) -> DecodeError {
         let record = if self.header.is_some() { self.records + 1 } else { 0 };
-        DecodeError { position: Position::Binary { offset: self.offset, record }, reason, resume }
+        let position = Position::Binary { offset: input.offset(), record };
+        DecodeError { position, reason, resume }
     }
 
-    fn file_header(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
-        if input.len() < HEADER_LEN {
-            if at_end {
-                let reason = "the file ends inside its header; record it again";
-                return Err(self.error(Reason::Text(reason), None));
-            }
-            return Ok(Step::NeedMore);
-        }
-        let header = Header::parse(input).map_err(|reason| self.error(reason, None))?;
-        self.header = Some(header);
-        self.offset = HEADER_LEN as u64;
-        Ok(Step::Skip { consumed: HEADER_LEN })
+    fn file_header(&mut self, input: &mut Input) -> Result<Step, ReadError> {
+        let window = input.fill(HEADER_LEN)?;
+        let header = match window.len() < HEADER_LEN {
+            true => Err(Reason::Text("the file ends inside its header; record it again")),
+            false => Header::parse(window),
+        };
+        self.header = Some(header.map_err(|reason| self.error(input, reason, None))?);
+        input.consume(HEADER_LEN);
+        Ok(Step::Skip)
     }
 
-    fn need_more(&self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
-        if at_end { Err(self.error(CUT, Some(input.len()))) } else { Ok(Step::NeedMore) }
+    fn cut(&self, input: &Input) -> DecodeError {
+        self.error(input, CUT, Some(input.window().len()))
     }
 
     /// A record that says that it kept more than there was: the one behind it is looked for where either length says.
@@ -198,32 +197,29 @@ impl PcapDecoder {
         &mut self,
         header: Header,
         (captured, original): (u32, u32),
-        input: &[u8],
-        at_end: bool,
-    ) -> Result<Step, DecodeError> {
+        input: &mut Input,
+    ) -> Result<Step, ReadError> {
         let next = RECORD_HEADER_LEN + original.min(MAX_CAPTURED) as usize;
-        let may_grow = !at_end && input.len() < MAX_RECORD_LEN;
-        if input.len() < next + RECORD_HEADER_LEN && may_grow {
-            return Ok(Step::NeedMore);
-        }
+        let window = input.fill(next + RECORD_HEADER_LEN)?;
         let is_next = original <= MAX_CAPTURED
-            && match input.get(next..) {
-                Some([]) => at_end,
-                Some(behind) => header.may_begin(behind, header.order.u32(input, 0)),
+            && match window.get(next..) {
+                Some([]) => true,
+                Some(behind) => header.may_begin(behind, header.order.u32(window, 0)),
                 None => false,
             };
         let resume = match is_next {
             true => next,
-            false if captured > MAX_CAPTURED => return Err(self.error(MORE_THAN_THERE_WAS, None)),
+            false if captured > MAX_CAPTURED => {
+                return Err(self.error(input, MORE_THAN_THERE_WAS, None).into());
+            }
             false => RECORD_HEADER_LEN + captured as usize,
         };
-        if input.len() < resume {
-            return self.need_more(input, at_end);
+        if input.fill(resume)?.len() < resume {
+            return Err(self.cut(input).into());
         }
-        let error = self.error(MORE_THAN_THERE_WAS, Some(resume));
-        self.offset += resume as u64;
+        let error = self.error(input, MORE_THAN_THERE_WAS, Some(resume));
         self.records += 1;
-        Err(error)
+        Err(error.into())
     }
 
     /// A record that no buffer need hold: no CAN frame is as long. Network cards hand over several Ethernet
@@ -232,35 +228,31 @@ impl PcapDecoder {
         &mut self,
         header: Header,
         captured: u32,
-        input: &[u8],
-        at_end: bool,
-    ) -> Result<Step, DecodeError> {
+        input: &mut Input,
+    ) -> Result<Step, ReadError> {
         let (most, kind) = match header.link.has_long_packets() {
             true => (SNAP_LEN, " bytes, more than any packet; the file is damaged from here on"),
             false => (0, " bytes, more than any CAN frame; the file is damaged from here on"),
         };
         if captured > most {
             let reason = Reason::Number("the record has ", u64::from(captured), kind);
-            return Err(self.error(reason, None));
+            return Err(self.error(input, reason, None).into());
         }
         self.records += 1;
         self.other_packets += 1;
         self.skipping = RECORD_HEADER_LEN + captured as usize;
-        self.skip(input, at_end)
+        self.skip(input)
     }
 
-    fn skip(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
-        if input.is_empty() {
-            if !at_end {
-                return Ok(Step::NeedMore);
-            }
+    fn skip(&mut self, input: &mut Input) -> Result<Step, ReadError> {
+        let consumed = self.skipping.min(input.fill(1)?.len());
+        if consumed == 0 {
             self.skipping = 0;
-            return Err(self.error(CUT, Some(0)));
+            return Err(self.cut(input).into());
         }
-        let consumed = self.skipping.min(input.len());
         self.skipping -= consumed;
-        self.offset += consumed as u64;
-        Ok(Step::Skip { consumed })
+        input.consume(consumed);
+        Ok(Step::Skip)
     }
 
     /// The record in `bytes`, whose packet is `packet`.
@@ -277,36 +269,35 @@ impl PcapDecoder {
         let fraction_ns =
             u64::from(ticks) * (NANOS_PER_SECOND / u64::from(header.ticks_per_second));
         let time_ns = u64::from(seconds) * NANOS_PER_SECOND + fraction_ns;
-        let consumed = RECORD_HEADER_LEN + packet.len();
         let direction = None;
         if header.link == Link::Ethernet {
             let whole = Packet { bytes: packet, original_len };
             if let Some((interface, frame)) = self.can_udp.read(whole, &mut self.interfaces)? {
                 let record = Record { time_ns, interface, direction, frame };
-                return Ok(Step::Record { consumed, record });
+                return Ok(Step::Record(record));
             }
             let interface = self.interface(UNNAMED_ETHERNET)?;
             let frame = PacketSpan { start: RECORD_HEADER_LEN, len: packet.len(), original_len };
             let record = Record { time_ns, interface, direction, frame };
-            return Ok(Step::Ethernet { consumed, record });
+            return Ok(Step::Ethernet(record));
         }
         if header.link == Link::Can {
             let frame = read_can(packet, original_len)?;
             let interface = self.interface(UNNAMED)?;
             let record = Record { time_ns, interface, direction, frame };
-            return Ok(Step::Record { consumed, record });
+            return Ok(Step::Record(record));
         }
         let found = header.link.read_cooked(header.order, packet, original_len)?;
         let Some(Found { interface, direction, frame }) = found else {
             self.other_packets += 1;
-            return Ok(Step::Skip { consumed });
+            return Ok(Step::Skip);
         };
         let interface = match interface {
             Some(number) => self.interface(&format!("if{number}"))?,
             None => self.interface(UNNAMED)?,
         };
         let record = Record { time_ns, interface, direction, frame };
-        Ok(Step::Record { consumed, record })
+        Ok(Step::Record(record))
     }
 
     fn interface(&mut self, name: &str) -> Result<InterfaceIndex, Reason> {
@@ -373,7 +364,7 @@ mod tests {
 
     use super::*;
     use crate::can_udp::tests::{can2udp, ethernet};
-    use crate::format::tests::{Any, decode, decode_any};
+    use crate::format::tests::{Any, decode, decode_any, error};
 
     /// A file header, then each record: seconds, ticks, original length, packet.
     fn file(
@@ -593,20 +584,19 @@ mod tests {
             for chunk in [1, 7_001, file.len()] {
                 assert_eq!(decode_any(&FORMAT, &file, &[chunk]).unwrap(), expected, "{chunk}");
             }
-            let mut decoder = FORMAT.decoder();
-            assert_eq!(decoder.decode(&file, true), Ok(Step::Skip { consumed: 24 }));
-            let step = decoder.decode(&file[24..], true).unwrap();
-            assert!(matches!(step, Step::Ethernet { consumed: 76, .. }), "{step:?}");
+            // The long one misses its end.
+            let (mut decoder, mut input) =
+                (FORMAT.decoder(), Input::of_head(&file[..40_100], true));
+            assert_eq!(decoder.next(&mut input).unwrap(), Step::Skip);
+            let step = decoder.next(&mut input).unwrap();
+            assert!(matches!(step, Step::Ethernet(_)) && input.offset() == 100, "{step:?}");
             assert_eq!(decoder.passed_over().other_packets, 0);
-            // The long one, cut in two, then missing its end.
-            let cut = &file[100..100 + 70_000 - 4_464];
-            assert_eq!(decoder.decode(&cut[..40_000], false), Ok(Step::Skip { consumed: 40_000 }));
-            assert_eq!(decoder.decode(&[], false), Ok(Step::NeedMore));
+            assert_eq!(decoder.next(&mut input).unwrap(), Step::Skip);
             assert_eq!(decoder.passed_over().other_packets, 1);
-            let error = decoder.decode(&[], true).unwrap_err();
+            let error = error(&mut *decoder, &mut input);
             assert!(error.is_cut(), "{error}");
             assert_eq!(error.position, Position::Binary { offset: 40_100, record: 3 });
-            assert_eq!(decoder.decode(&[], true), Ok(Step::End));
+            assert_eq!(decoder.next(&mut input).unwrap(), Step::End);
         }
         let damaged = file(Order::Little, MAGIC_NANOS, 1, &[(1, 0, 0, &vec![0; 262_145])]);
         let error = decode(&FORMAT, &damaged).unwrap_err();
@@ -641,10 +631,11 @@ mod tests {
                 assert_eq!(decode_any(&FORMAT, &file, &[chunk]).unwrap(), expected, "{chunk}");
             }
             let mut decoder = FORMAT.decoder_with("4857".parse().unwrap());
-            decoder.decode(&file, true).unwrap();
-            let step = decoder.decode(&file[24..], true).unwrap();
-            assert!(matches!(step, Step::Ethernet { consumed: 78, .. }), "{step:?}");
-            let error = decoder.decode(&file[24 + 78..], true).unwrap_err();
+            let mut input = Input::of_head(&file, true);
+            decoder.next(&mut input).unwrap();
+            let step = decoder.next(&mut input).unwrap();
+            assert!(matches!(step, Step::Ethernet(_)) && input.offset() == 24 + 78, "{step:?}");
+            let error = error(&mut *decoder, &mut input);
             assert!(
                 error.to_string().starts_with(
                     "byte 102 (record 2): the datagram to UDP port 4857 is not of can2udp: byte 0: "

@@ -24,12 +24,13 @@
 
 use super::link::{Found, Link, MORE_THAN_THERE_WAS, original_len, read_can};
 use super::order::Order;
-use super::{Format, Labels, USUAL};
+use super::{Format, Labels, usual};
 use crate::can_udp::CanUdpReader;
 use crate::decode::{
-    CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, Reason, Step,
+    CUT, DecodeError, Decoder, MAX_RECORD_LEN, PassedOver, Position, ReadError, Reason, Step,
 };
 use crate::encode::{EncodeError, Encoder, NANOS_PER_SECOND};
+use crate::input::Input;
 use crate::record::{
     Direction, InterfaceIndex, Interfaces, MAX_INTERFACES, Packet, PacketSpan, Record,
 };
@@ -44,11 +45,10 @@ pub(super) static FORMAT: Format = Format {
     keeps_error_reports: true,
     is_written: true,
     begins: |head| head.starts_with(&SECTION_HEADER.to_be_bytes()),
-    decoder: |can_udp| {
-        Box::new(PcapngDecoder { can_udp: CanUdpReader::new(can_udp), ..PcapngDecoder::default() })
-    },
     encoder: |out| Box::new(PcapngEncoder::new(out)),
-    ..USUAL
+    ..usual(|can_udp| {
+        Box::new(PcapngDecoder { can_udp: CanUdpReader::new(can_udp), ..PcapngDecoder::default() })
+    })
 };
 
 /// Reads the same in both orders.
@@ -94,8 +94,6 @@ struct PcapngDecoder {
     other_packets: u64,
     /// The time of the packet before, for blocks that have none.
     latest_ns: u64,
-    /// Bytes consumed so far.
-    offset: u64,
     /// Packets consumed so far, those of other protocols included.
     packets: u64,
     /// How much of a block that does not matter is still to come, and how long the block says that it is.
@@ -113,15 +111,12 @@ struct SectionInterface {
 }
 
 impl Decoder for PcapngDecoder {
-    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
+    fn next(&mut self, input: &mut Input) -> Result<Step, ReadError> {
         if self.skipping > 0 {
-            return self.skip(input, at_end);
-        }
-        if input.is_empty() && at_end && self.order.is_some() {
-            return Ok(Step::End);
+            return self.skip(input);
         }
         let Some(block) = self.block_header(input)? else {
-            return self.need_more(input, at_end);
+            return Ok(Step::End);
         };
         let is_packet = matches!(block.kind, ENHANCED_PACKET | OBSOLETE_PACKET | SIMPLE_PACKET);
         let is_known = SILENT.contains(&block.kind) || block.kind == INTERFACE_DESCRIPTION;
@@ -129,15 +124,15 @@ impl Decoder for PcapngDecoder {
             self.other_packets += 1;
         }
         if is_packet || block.kind == INTERFACE_DESCRIPTION {
-            if is_packet && self.is_passed_over(block, input) {
+            if is_packet && self.is_passed_over(block, input.window()) {
                 self.other_packets += 1;
                 self.packets += 1;
             } else {
-                return self.whole_block(block, input, at_end);
+                return self.whole_block(block, input);
             }
         }
         (self.skipping, self.skipped_len) = (u64::from(block.len), block.len);
-        self.skip(input, at_end)
+        self.skip(input)
     }
 
     fn interfaces(&self) -> &Interfaces {
@@ -160,56 +155,61 @@ struct Block {
 
 impl PcapngDecoder {
     /// An error in a packet, or in another block if `is_packet` is false.
-    fn error(&self, is_packet: bool, reason: Reason, resume: Option<usize>) -> DecodeError {
+    fn error(&self, offset: u64, is_packet: bool, reason: Reason) -> DecodeError {
         let record = if is_packet { self.packets + 1 } else { 0 };
-        DecodeError { position: Position::Binary { offset: self.offset, record }, reason, resume }
+        DecodeError { position: Position::Binary { offset, record }, reason, resume: None }
     }
 
-    fn need_more(&self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
-        if !at_end {
-            return Ok(Step::NeedMore);
-        }
-        if self.order.is_none() {
-            let reason = "the file ends inside its header; record it again";
-            return Err(self.error(false, Reason::Text(reason), None));
-        }
-        Err(self.error(true, CUT, Some(input.len())))
+    fn cut(&self, is_packet: bool, input: &Input) -> DecodeError {
+        let resume = Some(input.window().len());
+        DecodeError { resume, ..self.error(input.offset(), is_packet, CUT) }
     }
 
-    fn skip(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
-        let before = self.skipping.saturating_sub(4).min(input.len() as u64) as usize;
+    /// The file ends inside a header.
+    fn ends(&self, input: &Input) -> DecodeError {
+        if self.order.is_some() {
+            return self.cut(true, input);
+        }
+        let reason = Reason::Text("the file ends inside its header; record it again");
+        self.error(input.offset(), false, reason)
+    }
+
+    fn skip(&mut self, input: &mut Input) -> Result<Step, ReadError> {
         // The length again, at its end.
-        let consumed = if before == 0 { 4 } else { before };
-        if input.len() < consumed {
-            if !at_end {
-                return Ok(Step::NeedMore);
-            }
+        let before = self.skipping.saturating_sub(4);
+        let window = input.fill(if before > 0 { 1 } else { 4 })?;
+        let consumed = if before > 0 { before.min(window.len() as u64) as usize } else { 4 };
+        if window.len() < consumed || window.is_empty() {
             self.skipping = 0;
-            return Err(self.error(false, CUT, Some(input.len())));
+            return Err(self.cut(false, input).into());
         }
-        let has_length = |order: Order| order.u32(input, 0) == self.skipped_len;
+        let has_length = |order: Order| order.u32(window, 0) == self.skipped_len;
         if before == 0 && !self.order.is_some_and(has_length) {
-            // Where it begins.
-            self.offset -= u64::from(self.skipped_len) - 4;
-            return Err(self.error(false, TWO_LENGTHS, None));
+            let begin = input.offset() - (u64::from(self.skipped_len) - 4);
+            return Err(self.error(begin, false, TWO_LENGTHS).into());
         }
         self.skipping -= consumed as u64;
-        self.offset += consumed as u64;
-        Ok(Step::Skip { consumed })
+        input.consume(consumed);
+        Ok(Step::Skip)
     }
 
-    /// Reads the header of the next block, and begins a section if it is one; `None` if more bytes
-    /// are needed to tell.
-    fn block_header(&mut self, input: &[u8]) -> Result<Option<Block>, DecodeError> {
-        let fatal = |decoder: &Self, reason| Err(decoder.error(false, reason, None));
-        if input.len() < MIN_BLOCK_LEN as usize {
-            return Ok(None);
+    /// Reads the header of the next block, and begins a section if it is one; `None` at the end.
+    fn block_header(&mut self, input: &mut Input) -> Result<Option<Block>, ReadError> {
+        let offset = input.offset();
+        let fatal =
+            |decoder: &Self, reason| Err(ReadError::from(decoder.error(offset, false, reason)));
+        let window = input.fill(MIN_BLOCK_LEN as usize)?;
+        if window.len() < MIN_BLOCK_LEN as usize {
+            return match window.is_empty() && self.order.is_some() {
+                true => Ok(None),
+                false => Err(self.ends(input).into()),
+            };
         }
-        let is_section = Order::Big.u32(input, 0) == SECTION_HEADER;
+        let is_section = Order::Big.u32(window, 0) == SECTION_HEADER;
         let order = if is_section {
             [Order::Big, Order::Little]
                 .into_iter()
-                .find(|order| order.u32(input, BLOCK_HEADER_LEN) == BYTE_ORDER_MAGIC)
+                .find(|order| order.u32(window, BLOCK_HEADER_LEN) == BYTE_ORDER_MAGIC)
         } else {
             self.order
         };
@@ -219,7 +219,7 @@ impl PcapngDecoder {
                 Reason::Text("this is not a pcapng file; check the file and name its format"),
             );
         };
-        let block = Block { order, kind: order.u32(input, 0), len: order.u32(input, 4) };
+        let block = Block { order, kind: order.u32(window, 0), len: order.u32(window, 4) };
         if block.len < MIN_BLOCK_LEN || !block.len.is_multiple_of(4) {
             return fatal(
                 self,
@@ -232,10 +232,11 @@ impl PcapngDecoder {
             );
         }
         if is_section {
-            if input.len() < 16 {
-                return Ok(None);
+            let window = input.fill(16)?;
+            if window.len() < 16 {
+                return Err(self.ends(input).into());
             }
-            let major = order.u16(input, 12);
+            let major = order.u16(window, 12);
             if major != 1 {
                 return fatal(
                     self,
@@ -254,8 +255,8 @@ impl PcapngDecoder {
 
     /// Whether this packet block is of another protocol, or longer than any frame of Ethernet. At least 12 bytes
     /// of it are there, which is enough.
-    fn is_passed_over(&self, block: Block, input: &[u8]) -> bool {
-        match self.section.get(block.interface(input)) {
+    fn is_passed_over(&self, block: Block, bytes: &[u8]) -> bool {
+        match self.section.get(block.interface(bytes)) {
             Some(Some(interface)) => {
                 interface.link.has_long_packets() && block.len as usize > MAX_RECORD_LEN
             }
@@ -265,47 +266,35 @@ impl PcapngDecoder {
     }
 
     /// An interface description or a packet: a block that has to be there as a whole.
-    fn whole_block(
-        &mut self,
-        block: Block,
-        input: &[u8],
-        at_end: bool,
-    ) -> Result<Step, DecodeError> {
+    fn whole_block(&mut self, block: Block, input: &mut Input) -> Result<Step, ReadError> {
         let is_packet = block.kind != INTERFACE_DESCRIPTION;
-        let consumed = block.len as usize;
-        if consumed > MAX_RECORD_LEN {
-            return Err(self.error(
-                is_packet,
-                Reason::Number(
-                    "the block has ",
-                    u64::from(block.len),
-                    " bytes, more than any CAN frame; the file is damaged from here on",
-                ),
-                None,
-            ));
+        let (len, offset) = (block.len as usize, input.offset());
+        if len > MAX_RECORD_LEN {
+            let reason = Reason::Number(
+                "the block has ",
+                u64::from(block.len),
+                " bytes, more than any CAN frame; the file is damaged from here on",
+            );
+            return Err(self.error(offset, is_packet, reason).into());
         }
-        let Some(bytes) = input.get(..consumed) else {
-            return self.need_more(input, at_end);
+        let Some(bytes) = input.fill(len)?.get(..len) else {
+            return Err(self.ends(input).into());
         };
-        if block.order.u32(bytes, consumed - 4) != block.len {
-            return Err(self.error(is_packet, TWO_LENGTHS, None));
+        let (body, again) = bytes.split_at(len - 4);
+        if block.order.u32(again, 0) != block.len {
+            return Err(self.error(offset, is_packet, TWO_LENGTHS).into());
         }
-        let body = &bytes[..consumed - 4];
-        let step = if is_packet {
-            match self.packet(block, body) {
-                Ok(step) => Ok(step),
-                Err(reason) => Err(self.error(true, reason, Some(consumed))),
-            }
-        } else {
-            match self.interface(block.order, body) {
-                Ok(()) => Ok(Step::Skip { consumed }),
-                // Without it the numbers of all later interfaces are wrong.
-                Err(reason) => Err(self.error(false, reason, None)),
-            }
+        let step = match is_packet {
+            true => self.packet(block, body),
+            false => self.interface(block.order, body).map(|()| Step::Skip),
         };
+        // Without an interface description the numbers of all later interfaces are wrong.
+        let resume = is_packet.then_some(len);
+        let step = step.map_err(|it| DecodeError { resume, ..self.error(offset, is_packet, it) });
         self.packets += u64::from(is_packet);
-        self.offset += consumed as u64;
-        step
+        let step = step?;
+        input.consume(len);
+        Ok(step)
     }
 
     /// Reads an interface description without its second length.
@@ -378,7 +367,7 @@ impl PcapngDecoder {
         if flags & ERRORS != 0 {
             self.other_packets += 1;
             self.latest_ns = time_ns;
-            return Ok(Step::Skip { consumed: body.len() + 4 });
+            return Ok(Step::Skip);
         }
         let step = self.step((order, interface), time_ns, direction, frame, body)?;
         self.latest_ns = time_ns;
@@ -394,27 +383,25 @@ impl PcapngDecoder {
         span: PacketSpan,
         body: &[u8],
     ) -> Result<Step, Reason> {
-        // The length again, behind the body.
-        let consumed = body.len() + 4;
         let record = Record { time_ns, interface: interface.index, direction, frame: span };
         let packet = span.slice(body);
         if interface.link == Link::Ethernet {
             return Ok(match self.can_udp.read(packet, &mut self.interfaces)? {
                 Some((interface, frame)) => {
                     let record = Record { time_ns, interface, direction, frame };
-                    Step::Record { consumed, record }
+                    Step::Record(record)
                 }
-                None => Step::Ethernet { consumed, record },
+                None => Step::Ethernet(record),
             });
         }
         if interface.link == Link::Can {
             let frame = read_can(packet.bytes, span.original_len)?;
-            return Ok(Step::Record { consumed, record: record.map(|_| frame) });
+            return Ok(Step::Record(record.map(|_| frame)));
         }
         let found = interface.link.read_cooked(order, packet.bytes, span.original_len)?;
         let Some(Found { interface: number, direction: way, frame }) = found else {
             self.other_packets += 1;
-            return Ok(Step::Skip { consumed });
+            return Ok(Step::Skip);
         };
         let interface = match number {
             Some(number) => self.interfaces.intern(format!("if{number}").as_bytes()),
@@ -422,7 +409,7 @@ impl PcapngDecoder {
         };
         let interface = interface.map_err(Reason::Interface)?;
         let record = Record { time_ns, interface, direction: direction.or(way), frame };
-        Ok(Step::Record { consumed, record })
+        Ok(Step::Record(record))
     }
 }
 

@@ -12,7 +12,7 @@ use super::text::{
     BAD_DATA, BAD_TIME, BEHIND, Layout, LineError, Log, Reader, Word, Words, begins_with, decimal,
     identifier, length, number, without_0x,
 };
-use super::{Format, Labels, UNNAMED, USUAL, error_report};
+use super::{Format, Labels, UNNAMED, error_report, usual};
 use crate::decode::Reason;
 use crate::encode::NANOS_PER_SECOND;
 use crate::record::Record;
@@ -26,8 +26,7 @@ pub(super) static FORMAT: Format = Format {
     labels: Labels::None,
     keeps_directions: false,
     begins: |head| begins_with(head, NAMES),
-    decoder: |_| Box::new(Reader::<Csv>::default()),
-    ..USUAL
+    ..usual(|_| Box::new(Reader::<Csv>::default()))
 };
 
 const BAD_FLAG: &str = "this is no flag; expected `0` or `1`";

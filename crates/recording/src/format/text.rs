@@ -3,7 +3,10 @@
 use memchr::{memchr, memchr2};
 
 use super::channels::Channels;
-use crate::decode::{CUT, DecodeError, Decoder, MAX_LINE_LEN, PassedOver, Position, Reason, Step};
+use crate::decode::{
+    CUT, DecodeError, Decoder, MAX_LINE_LEN, PassedOver, Position, ReadError, Reason, Step,
+};
+use crate::input::Input;
 use crate::record::{Direction, InterfaceIndex, Interfaces, Record};
 use candor_wire::can::frame::EFF_MASK;
 use candor_wire::can::{Frame, Kind};
@@ -43,26 +46,26 @@ pub(super) struct Line<'a> {
 pub(super) struct Lines(u64);
 
 impl Lines {
-    /// Lets `parse` read the next line of `input`; `at_end` if nothing follows. `too_long` follows the number of bytes that a
-    /// line has at most. What is wrong with an open line is that it was cut.
+    /// Lets `parse` read the next line. `too_long` follows the number of bytes that a line has at most. What is wrong with an open
+    /// line is that it was cut.
     pub(super) fn step(
         &mut self,
-        (input, at_end): (&[u8], bool),
+        input: &mut Input,
         too_long: &'static str,
         parse: impl FnOnce(&Line<'_>) -> Result<Option<Record>, LineError>,
-    ) -> Result<Step, DecodeError> {
-        let line_feed = |window: &[u8]| memchr(b'\n', window).map(|len| (len, len + 1));
-        self.step_to(line_feed, (input, at_end), too_long, parse)
+    ) -> Result<Step, ReadError> {
+        let line_feed = |window: &[u8], _| memchr(b'\n', window).map(|len| (len, len + 1));
+        self.step_to(line_feed, input, too_long, parse)
     }
 
     /// As [`Lines::step`], where a line may end in CR alone, too.
     pub(super) fn step_to_cr(
         &mut self,
-        (input, at_end): (&[u8], bool),
+        input: &mut Input,
         too_long: &'static str,
         parse: impl FnOnce(&Line<'_>) -> Result<Option<Record>, LineError>,
-    ) -> Result<Step, DecodeError> {
-        let end = |window: &[u8]| {
+    ) -> Result<Step, ReadError> {
+        let end = |window: &[u8], at_end: bool| {
             let len = memchr2(b'\n', b'\r', window)?;
             match (window[len], window.get(len + 1)) {
                 (b'\r', Some(b'\n')) => Some((len, len + 2)),
@@ -71,36 +74,48 @@ impl Lines {
                 _ => Some((len, len + 1)),
             }
         };
-        self.step_to(end, (input, at_end), too_long, parse)
+        self.step_to(end, input, too_long, parse)
     }
 
-    /// `end` finds the length of the first line in a window, and of it with its end.
+    /// `end` finds the length of the first line in a window, and of it with its end; it is told whether nothing follows.
     #[inline]
     fn step_to(
         &mut self,
-        end: impl FnOnce(&[u8]) -> Option<(usize, usize)>,
-        (input, at_end): (&[u8], bool),
+        end: impl Fn(&[u8], bool) -> Option<(usize, usize)>,
+        input: &mut Input,
         too_long: &'static str,
         parse: impl FnOnce(&Line<'_>) -> Result<Option<Record>, LineError>,
-    ) -> Result<Step, DecodeError> {
-        let window = input.get(..=MAX_LINE_LEN).unwrap_or(input);
-        let (bytes, consumed) = match end(window) {
-            Some((len, consumed)) => (&window[..len], consumed),
-            None if window.len() > MAX_LINE_LEN => {
+    ) -> Result<Step, ReadError> {
+        let (len, consumed) = loop {
+            let window = input.window();
+            let window = window.get(..=MAX_LINE_LEN).unwrap_or(window);
+            if let Some(found) = end(window, input.at_end()) {
+                break found;
+            }
+            if window.len() > MAX_LINE_LEN {
                 let reason =
                     Reason::Number("the line has more than ", MAX_LINE_LEN as u64, too_long);
-                return Err(self.error((MAX_LINE_LEN, reason), None));
+                return Err(self.error((MAX_LINE_LEN, reason), None).into());
             }
-            None if !at_end => return Ok(Step::NeedMore),
-            None if window.is_empty() => return Ok(Step::End),
-            None => (window, window.len()),
+            let len = window.len();
+            if input.at_end() && len == 0 {
+                return Ok(Step::End);
+            }
+            if input.at_end() {
+                break (len, len);
+            }
+            input.more()?;
         };
+        let bytes = &input.window()[..len];
         let is_open = consumed == bytes.len() && self.0 > 0;
-        let step = match parse(&Line { bytes, before: self.0, is_open }) {
-            Ok(Some(record)) => Ok(Step::Record { consumed, record }),
-            Ok(None) => Ok(Step::Skip { consumed }),
-            Err((at, _)) if is_open => Err(self.error((at, CUT), Some(consumed))),
-            Err(error) => Err(self.error(error, Some(consumed))),
+        let parsed = parse(&Line { bytes, before: self.0, is_open });
+        let step = match parsed {
+            Ok(record) => {
+                input.consume(consumed);
+                Ok(record.map_or(Step::Skip, Step::Record))
+            }
+            Err((at, _)) if is_open => Err(self.error((at, CUT), Some(consumed)).into()),
+            Err(error) => Err(self.error(error, Some(consumed)).into()),
         };
         self.0 += 1;
         step
@@ -169,7 +184,7 @@ pub(super) struct Reader<T> {
 }
 
 impl<T: Layout> Decoder for Reader<T> {
-    fn decode(&mut self, input: &[u8], at_end: bool) -> Result<Step, DecodeError> {
+    fn next(&mut self, input: &mut Input) -> Result<Step, ReadError> {
         let Self { layout, log, .. } = self;
         let parse = |line: &Line<'_>| {
             let bytes = match line.before {
@@ -194,8 +209,8 @@ impl<T: Layout> Decoder for Reader<T> {
             }
         };
         match T::ENDS_IN_CR {
-            true => self.lines.step_to_cr((input, at_end), T::TOO_LONG, parse),
-            false => self.lines.step((input, at_end), T::TOO_LONG, parse),
+            true => self.lines.step_to_cr(input, T::TOO_LONG, parse),
+            false => self.lines.step(input, T::TOO_LONG, parse),
         }
     }
 
@@ -480,21 +495,22 @@ mod tests {
         text: &[u8],
         skips_malformed: bool,
     ) -> (Vec<(u64, Option<Direction>, Frame)>, u64) {
-        let mut decoder = format.decoder();
-        let (mut start, mut frames, mut told) = (0, Vec::new(), 0);
+        let (mut input, mut decoder) = (Input::of_head(text, true), format.decoder());
+        let (mut frames, mut told) = (Vec::new(), 0);
         loop {
-            start += match decoder.decode(&text[start..], true) {
-                Ok(Step::Record { consumed, record }) => {
+            match decoder.next(&mut input) {
+                Ok(Step::Record(record)) => {
                     frames.push((record.time_ns, record.direction, record.frame));
-                    consumed
                 }
-                Ok(Step::Skip { consumed }) => consumed,
-                Err(DecodeError { resume: Some(consumed), .. }) if skips_malformed => {
+                Ok(Step::Skip) => {}
+                Err(ReadError::Malformed(DecodeError { resume: Some(len), .. }))
+                    if skips_malformed =>
+                {
                     told += 1;
-                    consumed
+                    input.consume(len);
                 }
                 Ok(_) | Err(_) => return (frames, told + decoder.passed_over().other_packets),
-            };
+            }
         }
     }
 

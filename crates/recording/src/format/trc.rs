@@ -31,7 +31,7 @@ use super::text::{
     BAD_TIME, BYTE_ORDER_MARK, Layout, LineError, Log, Reader, Word, Words, data_bytes, decimal,
     digits, direction, identifier, length, number,
 };
-use super::{Format, USUAL, classical, error_report};
+use super::{Format, classical, error_report, usual};
 use crate::decode::Reason;
 use crate::encode::{EncodeError, Encoder};
 use crate::record::{Direction, Record};
@@ -45,9 +45,8 @@ pub(super) static FORMAT: Format = Format {
     has_start: true,
     is_written: true,
     begins,
-    decoder: |_| Box::new(Reader::<Trc>::default()),
     encoder: |_| Box::new(TrcEncoder::default()),
-    ..USUAL
+    ..usual(|_| Box::new(Reader::<Trc>::default()))
 };
 
 const BAD_LINE: &str =
@@ -371,7 +370,7 @@ impl Encoder for TrcEncoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::tests::{Any, decode, decode_any};
+    use crate::format::tests::{Any, count, decode, decode_any};
 
     /// 2017-09-30 15:06:13.191.
     const START_NS: u64 = 1_506_783_973_191_000_000;
@@ -494,17 +493,7 @@ mod tests {
              ;$FILEVERSION=1.0\n6) 6 FFFFFFFF 4 00 00 00 04 BUSLIGHT\n"
         );
         let mut decoder = FORMAT.decoder();
-        let (mut start, mut records) = (0, 0);
-        while let Ok(step) = decoder.decode(&text.as_bytes()[start..], true) {
-            start += match step {
-                crate::Step::Record { consumed, .. } => {
-                    records += 1;
-                    consumed
-                }
-                crate::Step::Skip { consumed } => consumed,
-                _ => break,
-            };
-        }
+        let records = count(&mut *decoder, text.as_bytes());
         assert_eq!((records, decoder.passed_over().other_packets), (1, 5));
         assert_eq!(decoder.start_ns(), Some(START_NS));
     }

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use candor_wire::can::Frame;
 
 use super::*;
-use crate::format::tests::{Any, AnyNamed, decode, decode_any};
+use crate::format::tests::{Any, AnyNamed, count, decode, decode_any};
 use crate::record::Direction;
 
 /// 2017-09-30 15:06:13.191 as SYSTEMTIME.
@@ -100,20 +100,17 @@ fn lenient(bytes: &[u8]) -> Vec<String> {
 }
 
 fn read_on(decoder: &mut dyn Decoder, bytes: &[u8]) -> Vec<String> {
-    let (mut found, mut start) = (Vec::new(), 0);
+    let (mut found, mut input) = (Vec::new(), Input::of_head(bytes, true));
     loop {
-        match decoder.decode(&bytes[start..], true) {
-            Ok(Step::Record { consumed, record }) => {
-                found.push(record.frame.to_string());
-                start += consumed;
-            }
-            Ok(Step::Skip { consumed }) => start += consumed,
+        match decoder.next(&mut input) {
+            Ok(Step::Record(record)) => found.push(record.frame.to_string()),
+            Ok(Step::Skip) => {}
             Ok(Step::End) => return found,
-            Ok(step) => panic!("{step:?}"),
-            Err(error) => {
+            Err(ReadError::Malformed(error)) => {
                 found.push(error.to_string());
-                start += error.resume.unwrap();
+                input.consume(error.resume.unwrap());
             }
+            other => panic!("{other:?}"),
         }
     }
 }
@@ -226,12 +223,7 @@ fn objects_go_on_in_the_next_container_and_may_stand_outside() {
     let mut decoder = FORMAT.decoder();
     assert_eq!(lenient(&bytes), ["001#01", "002#02"]);
     assert_eq!(decoder.passed_over(), PassedOver::default());
-    let mut start = 0;
-    while let Ok(Step::Record { consumed, .. } | Step::Skip { consumed }) =
-        decoder.decode(&bytes[start..], true)
-    {
-        start += consumed;
-    }
+    assert_eq!(count(&mut *decoder, &bytes), 2);
     assert_eq!((decoder.passed_over().other_packets, decoder.start_ns()), (2, Some(START_NS)));
 }
 
@@ -378,7 +370,7 @@ fn a_file_that_was_cut_is_read_as_far_as_it_goes() {
         assert!(whole == 0 || found[0] == "001#01", "{len}: {found:?}");
     }
     for len in 0..72 {
-        let error = FORMAT.decoder().decode(&bytes[..len], true).unwrap_err();
+        let error = decode(&FORMAT, &bytes[..len]).unwrap_err();
         assert!(error.to_string().contains("ends inside its header") && error.resume.is_none());
     }
 }

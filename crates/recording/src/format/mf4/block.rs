@@ -2,8 +2,9 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use crate::decode::{Reason, Source};
+use crate::decode::Reason;
 use crate::format::order::Order::Little;
+use crate::input::Source;
 
 /// No block that has to be in memory as a whole is longer.
 pub(super) const MAX_BLOCK_LEN: u64 = 16 << 20;

@@ -97,11 +97,12 @@ struct Read {
 }
 
 fn read(bytes: &[u8]) -> Read {
-    let mut decoder = Mf4Decoder::new(Box::new(Cursor::new(bytes.to_vec())));
+    let mut decoder = Mf4Decoder::default();
+    let mut input = Input::new(std::io::empty()).with_file(Cursor::new(bytes.to_vec()));
     let mut read = Read::default();
     loop {
-        match decoder.decode(&[], true) {
-            Ok(Step::Record { consumed: 0, record }) => {
+        match decoder.next(&mut input) {
+            Ok(Step::Record(record)) => {
                 // A damaged file may have any time.
                 let since = (record.time_ns as i64).wrapping_sub(START_NS as i64);
                 let name = decoder.interfaces().name(record.interface);
@@ -110,14 +111,14 @@ fn read(bytes: &[u8]) -> Read {
                 read.frames.push(format!("{since} {name} {} {direction}", record.frame));
             }
             Ok(Step::End) => return read,
-            Ok(step) => panic!("{step:?}"),
-            Err(error) => {
+            Err(ReadError::Malformed(error)) => {
                 read.messages.push(error.to_string());
                 if error.resume.is_none() || error.is_cut() {
                     return read;
                 }
                 assert!(read.messages.len() < 10_000, "it ends");
             }
+            other => panic!("{other:?}"),
         }
     }
 }

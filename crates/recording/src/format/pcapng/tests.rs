@@ -4,7 +4,7 @@ use candor_wire::can::tunnel::can2udp::Version;
 
 use super::*;
 use crate::can_udp::tests::{can2udp, ethernet};
-use crate::format::tests::{Any, decode, decode_any};
+use crate::format::tests::{Any, count, decode, decode_any, error};
 
 /// Builds files in either order, field by field.
 #[derive(Clone)]
@@ -102,8 +102,11 @@ fn blocks_have_any_length_that_is_allowed() {
     assert_eq!(decode(&FORMAT, &file.bytes).unwrap(), expected);
     // The version of a section is in its first 16 bytes.
     let mut decoder = FORMAT.decoder();
-    assert_eq!(decoder.decode(&file.bytes[..15], false), Ok(Step::NeedMore));
-    assert_eq!(decoder.decode(&file.bytes[..16], false), Ok(Step::Skip { consumed: 16 }));
+    let waits = decoder.next(&mut Input::of_head(&file.bytes[..15], false));
+    assert!(matches!(waits, Err(ReadError::Io(_))), "{waits:?}");
+    let mut input = Input::of_head(&file.bytes[..16], false);
+    assert_eq!(decoder.next(&mut input).unwrap(), Step::Skip);
+    assert_eq!(input.offset(), 16);
 }
 
 #[test]
@@ -178,20 +181,7 @@ fn packets_of_other_protocols_are_counted_whatever_their_size() {
         .enhanced(1, 2, &PACKET, &[])
         .block(SIMPLE_PACKET, &[0; 4]);
     let mut decoder = FORMAT.decoder();
-    let mut rest = &file.bytes[..];
-    let mut records = 0;
-    while !rest.is_empty() {
-        // Never more than what the contract asks for.
-        let window = &rest[..rest.len().min(MAX_RECORD_LEN)];
-        rest = match decoder.decode(window, window.len() == rest.len()).unwrap() {
-            Step::Record { consumed, .. } => {
-                records += 1;
-                &rest[consumed..]
-            }
-            Step::Skip { consumed } => &rest[consumed..],
-            step => panic!("{step:?}"),
-        };
-    }
+    let records = count(&mut *decoder, &file.bytes);
     assert_eq!((records, decoder.passed_over().other_packets), (1, 2));
 }
 
@@ -236,14 +226,16 @@ fn blocks_of_other_kinds_and_packets_with_errors_are_counted() {
 fn an_end_inside_a_block_passed_over_is_reported_once() {
     let file = File::new(Order::Little).block(5, &[0; 40]);
     let mut decoder = FORMAT.decoder();
-    for (from, to, consumed) in [(0, 28, 24), (24, 28, 4), (28, 79, 48)] {
-        let step = decoder.decode(&file.bytes[from..to], to == 79);
-        assert_eq!(step, Ok(Step::Skip { consumed }));
+    let mut input = Input::of_head(&file.bytes[..79], true);
+    for offset in [24, 28, 76] {
+        assert_eq!(decoder.next(&mut input).unwrap(), Step::Skip);
+        assert_eq!(input.offset(), offset);
     }
-    let error = decoder.decode(&file.bytes[76..79], true).unwrap_err();
+    let error = error(&mut *decoder, &mut input);
     assert!(error.to_string().starts_with("byte 76: the file ends inside"), "{error}");
     assert_eq!(error.resume, Some(3));
-    assert_eq!(decoder.decode(&[], true), Ok(Step::End));
+    input.consume(3);
+    assert_eq!(decoder.next(&mut input).unwrap(), Step::End);
 }
 
 #[test]

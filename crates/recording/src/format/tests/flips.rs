@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::super::*;
 use super::{Any, AnyNamed, TEXTS, encode};
 use crate::compression::Compressor;
-use crate::{AnyRecord, Direction, PassedOver, Record, Recording, Step};
+use crate::{AnyRecord, Direction, PassedOver, Recording};
 
 /// What was read: the frames, and whether anything was said to be wrong or passed over.
 #[derive(Debug, PartialEq)]
@@ -17,17 +17,12 @@ struct Read {
     passed_over: PassedOver,
 }
 
-/// Reads a recording of the format; of one that is sought in without the layer that opens files.
+/// Reads a recording of the format.
 fn read(format: &'static Format, bytes: &[u8], skips_malformed: bool) -> Read {
-    match format.file_decoder() {
-        Some(decoder) => read_file(decoder(Box::new(Cursor::new(bytes.to_vec()))), skips_malformed),
-        None => read_stream(format, bytes, skips_malformed),
-    }
-}
-
-fn read_stream(format: &'static Format, bytes: &[u8], skips_malformed: bool) -> Read {
     let mut read = Read { frames: vec![], is_told: true, passed_over: PassedOver::default() };
-    let Ok(recording) = Recording::new("a", Cursor::new(bytes.to_vec()), Some(format)) else {
+    let file = Cursor::new(bytes.to_vec());
+    let input = Input::new(file.clone()).with_file(file);
+    let Ok(recording) = Recording::of("a", input, Some(format)) else {
         return read;
     };
     let mut recording = recording.skip_malformed(skips_malformed);
@@ -49,32 +44,6 @@ fn read_stream(format: &'static Format, bytes: &[u8], skips_malformed: bool) -> 
     read.is_told |= recording.skipped().count > 0 || recording.cut().is_some() || !is_confirmed;
     read.passed_over = recording.passed_over();
     read
-}
-
-fn read_file(mut decoder: Box<dyn Decoder>, skips_malformed: bool) -> Read {
-    let mut read = Read { frames: vec![], is_told: false, passed_over: PassedOver::default() };
-    for _ in 0..10_000 {
-        match decoder.decode(&[], true) {
-            Ok(Step::Record {
-                record: Record { time_ns, interface, direction, frame }, ..
-            }) => {
-                let interface = decoder.interfaces().name(interface);
-                read.frames.push(format!("{time_ns} {interface} {direction:?} {frame}"));
-            }
-            Ok(Step::End) => {
-                read.passed_over = decoder.passed_over();
-                return read;
-            }
-            Ok(step) => panic!("{step:?}"),
-            Err(error) => {
-                read.is_told = true;
-                if error.resume.is_none() || error.is_cut() || !skips_malformed {
-                    return read;
-                }
-            }
-        }
-    }
-    panic!("it ends");
 }
 
 /// How many of `frames` are not in `others`.
