@@ -339,16 +339,35 @@ mod tests {
         }
     }
 
-    /// How many frames come before the end or an error.
-    pub(crate) fn count(decoder: &mut dyn Decoder, bytes: &[u8]) -> usize {
-        let (mut input, mut count) = (Input::of_head(bytes, true), 0);
+    /// Reads up to the end, or as long as `tell` wants to go on, which is given CAN frames and errors.
+    pub(crate) fn read_on(
+        decoder: &mut dyn Decoder,
+        input: &mut Input,
+        mut tell: impl FnMut(Result<Record, &DecodeError>, &dyn Decoder) -> bool,
+    ) {
         loop {
-            match decoder.next(&mut input) {
-                Ok(Step::Record(_) | Step::Ethernet(_)) => count += 1,
+            match decoder.next(input) {
+                Ok(Step::Record(record)) if tell(Ok(record), decoder) => {}
                 Ok(Step::Skip) => {}
-                Ok(Step::End) | Err(_) => return count,
+                Ok(Step::Record(_) | Step::End) => return,
+                Err(ReadError::Malformed(error)) => {
+                    let goes_on = tell(Err(&error), decoder);
+                    let Some(len) = error.resume.filter(|_| goes_on) else { return };
+                    input.consume(len);
+                }
+                other => panic!("{other:?}"),
             }
         }
+    }
+
+    /// How many frames come before the end or an error.
+    pub(crate) fn count(decoder: &mut dyn Decoder, bytes: &[u8]) -> usize {
+        let mut count = 0;
+        read_on(decoder, &mut Input::of_head(bytes, true), |found, _| {
+            count += usize::from(found.is_ok());
+            found.is_ok()
+        });
+        count
     }
 
     /// What is wrong with what comes next.

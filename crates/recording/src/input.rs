@@ -25,7 +25,7 @@ pub struct Input {
     /// The file itself, if it can be read in any place.
     file: Option<Box<dyn Source>>,
     /// What is called before more is read.
-    before_reading: Option<BeforeReading>,
+    pub(crate) before_reading: Option<BeforeReading>,
     compressed: Option<Compressed>,
     /// The window is `buffer[start..end]`.
     buffer: Vec<u8>,
@@ -54,16 +54,6 @@ struct Compressed {
     end: Option<(u64, io::Error)>,
     /// Whether its source was not ready inside a block, which cannot be begun again.
     is_stuck: bool,
-}
-
-/// Why something could be decompressed no further.
-pub(crate) struct Undone {
-    pub(crate) what: Compression,
-    /// The place in the file.
-    pub(crate) offset: u64,
-    /// How many of the records that were read no checksum confirms.
-    pub(crate) unverified: u64,
-    pub(crate) error: io::Error,
 }
 
 /// Counts what is read.
@@ -97,13 +87,9 @@ impl Input {
 
     /// These bytes, and nothing behind them; or, unless that is known, nothing yet.
     pub(crate) fn of_head(head: &[u8], at_end: bool) -> Self {
-        struct NotReady;
-        impl Read for NotReady {
-            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-                Err(ErrorKind::WouldBlock.into())
-            }
-        }
-        Self { buffer: head.to_vec(), end: head.len(), at_end, ..Self::new(NotReady) }
+        let not_ready: BeforeReading = Box::new(|| Err(ErrorKind::WouldBlock.into()));
+        let (buffer, end, before_reading) = (head.to_vec(), head.len(), Some(not_ready));
+        Self { buffer, end, at_end, before_reading, ..Self::new(io::empty()) }
     }
 
     /// Of a file that can be read in any place: this is the same file.
@@ -111,10 +97,6 @@ impl Input {
     pub fn with_file(mut self, file: impl Source + 'static) -> Self {
         self.file = Some(Box::new(file));
         self
-    }
-
-    pub(crate) fn set_before_reading(&mut self, look: BeforeReading) {
-        self.before_reading = Some(look);
     }
 
     /// The bytes read and not yet consumed.
@@ -276,11 +258,10 @@ impl Input {
         }
     }
 
-    /// Why it was decompressed no further, to be told once.
-    pub(crate) fn take_undone(&mut self) -> Option<Undone> {
+    /// Where and why it was decompressed no further, to be told once, and how many of the records that were read no checksum confirms.
+    pub(crate) fn take_end(&mut self) -> Option<(u64, io::Error, u64)> {
         let compressed = self.compressed.as_mut()?;
         let (offset, error) = compressed.end.take()?;
-        let unverified = self.records - compressed.confirmed_records;
-        Some(Undone { what: compressed.compression, offset, unverified, error })
+        Some((offset, error, self.records - compressed.confirmed_records))
     }
 }

@@ -9,7 +9,7 @@ use crate::compression::Compression;
 use crate::decode::{DecodeError, Decoder, PassedOver, ReadError, Step};
 use crate::error::{Problem, RecordingError};
 use crate::format::{FORMATS, Format};
-use crate::input::{Input, Undone};
+use crate::input::Input;
 use crate::record::{AnyRecord, EitherRecord, Interfaces, PacketSpan, Record};
 use crate::sort::{Sorted, Sorter};
 
@@ -175,7 +175,7 @@ impl Recording {
     /// Calls `look` each time before more is read, which may so be interrupted: an error of the kind [`ErrorKind::WouldBlock`] is a pause.
     #[must_use]
     pub fn before_reading(mut self, look: impl FnMut() -> io::Result<()> + Send + 'static) -> Self {
-        self.input.set_before_reading(Box::new(look));
+        self.input.before_reading = Some(Box::new(look));
         self
     }
 
@@ -358,16 +358,10 @@ impl Recording {
     #[inline]
     fn step(&mut self) -> Result<Option<Found>, RecordingError> {
         loop {
-            match self.decoder.next(&mut self.input) {
-                Ok(Step::Record(record)) => {
-                    self.input.records += 1;
-                    return Ok(Some(Found::Can(record)));
-                }
-                Ok(Step::Ethernet(record)) => {
-                    self.input.records += 1;
-                    return Ok(Some(Found::Ethernet(record)));
-                }
-                Ok(Step::Skip) => {}
+            let found = match self.decoder.next(&mut self.input) {
+                Ok(Step::Record(record)) => Found::Can(record),
+                Ok(Step::Ethernet(record)) => Found::Ethernet(record),
+                Ok(Step::Skip) => continue,
                 Ok(Step::End) => return self.end(),
                 Err(ReadError::Io(error)) => return Err(self.unreadable(error)),
                 Err(ReadError::Malformed(error)) if error.is_cut() && self.input.records > 0 => {
@@ -375,19 +369,23 @@ impl Recording {
                     self.cut = Some(self.problem(Problem::Malformed(error)));
                     return self.end();
                 }
-                Err(ReadError::Malformed(error)) => self.skip(error)?,
-            }
+                Err(ReadError::Malformed(error)) => {
+                    self.skip(error)?;
+                    continue;
+                }
+            };
+            self.input.records += 1;
+            return Ok(Some(found));
         }
     }
 
     /// All that could be read was; if it was decompressed no further, that is told.
     fn end(&mut self) -> Result<Option<Found>, RecordingError> {
+        let has_records = self.input.records > 0;
         match self.end_of_compressed() {
             None => {}
-            Some(end) if end.is_end_of_compressed() && self.input.records > 0 => {
-                self.cut = Some(end)
-            }
-            Some(end) if self.skips_malformed && self.input.records > 0 => {
+            Some(end) if end.is_end_of_compressed() && has_records => self.cut = Some(end),
+            Some(end) if self.skips_malformed && has_records => {
                 self.cut = None;
                 self.skipped.count += 1;
                 self.skipped.first.get_or_insert(end);
@@ -399,7 +397,8 @@ impl Recording {
 
     /// Why it was decompressed no further, and how many of the records that were read no checksum confirms.
     fn end_of_compressed(&mut self) -> Option<RecordingError> {
-        let Undone { what, offset, unverified, error } = self.input.take_undone()?;
+        let what = self.input.compression()?;
+        let (offset, error, unverified) = self.input.take_end()?;
         self.unverified = Some(unverified);
         let problem = Problem::Compressed { what, offset, unverified, error };
         Some(RecordingError::new(&self.name, problem))

@@ -238,14 +238,8 @@ impl Stream {
     }
 }
 
-/// What a step in the file came to.
-enum Fed {
-    /// Bytes of the input were consumed.
-    Passed,
-    /// The stream may have grown.
-    Grown,
-    End,
-}
+/// What a look at the file came to; `None` if the stream is to be looked at again, which may have grown.
+type Fed = Result<Option<Step>, ReadError>;
 
 impl BlfDecoder {
     fn new() -> Self {
@@ -348,7 +342,7 @@ impl BlfDecoder {
     }
 
     /// Goes on in the file.
-    fn feed(&mut self, input: &mut Input) -> Result<Fed, ReadError> {
+    fn feed(&mut self, input: &mut Input) -> Fed {
         match self.stage {
             Stage::FileHeader => {
                 let window = input.fill(FILE_HEADER_LEN)?;
@@ -361,11 +355,11 @@ impl BlfDecoder {
                 self.start_ns = start.and_then(|start| start.nanos()).unwrap_or(0);
                 let left = Order::Little.u32(window, 4).max(USUAL_FILE_HEADER_LEN).into();
                 self.stage = Stage::Passing { left, is_all: false };
-                Ok(Fed::Grown)
+                Ok(None)
             }
             Stage::Passing { left: 0, .. } | Stage::Stored { left: 0 } => {
                 self.stage = Stage::Between;
-                Ok(Fed::Grown)
+                Ok(None)
             }
             Stage::Between => self.find_container(input),
             Stage::Passing { left, is_all } => self.pass(input, left, is_all),
@@ -375,7 +369,7 @@ impl BlfDecoder {
     }
 
     /// Passes over what does not matter, up to where an object begins.
-    fn pass(&mut self, input: &mut Input, left: u64, is_all: bool) -> Result<Fed, ReadError> {
+    fn pass(&mut self, input: &mut Input, left: u64, is_all: bool) -> Fed {
         let window = input.fill(1)?;
         let most = left.min(window.len() as u64) as usize;
         let passed = match object::find(window, |_| true) {
@@ -383,7 +377,7 @@ impl BlfDecoder {
                 self.stage = Stage::Between;
                 return match is_all {
                     true => Err(self.error(NESTED, Some(0)).into()),
-                    false => Ok(Fed::Grown),
+                    false => Ok(None),
                 };
             }
             Some((at, is_whole)) if is_whole || !input.at_end() => most.min(at),
@@ -397,9 +391,9 @@ impl BlfDecoder {
     }
 
     /// The file ends inside an object.
-    fn cut(&mut self) -> Result<Fed, ReadError> {
+    fn cut(&mut self) -> Fed {
         if self.stream.decide() {
-            return Ok(Fed::Grown);
+            return Ok(None);
         }
         self.stage = Stage::Between;
         self.stream.start = self.stream.end;
@@ -407,7 +401,7 @@ impl BlfDecoder {
         Err(self.error(CUT, Some(0)).into())
     }
 
-    fn find_container(&mut self, input: &mut Input) -> Result<Fed, ReadError> {
+    fn find_container(&mut self, input: &mut Input) -> Fed {
         let (window, at_end) = (input.window(), input.at_end());
         let found = memmem::find(window, OBJECT_SIGNATURE);
         let kept = if at_end { 0 } else { OBJECT_SIGNATURE.len() - 1 };
@@ -419,7 +413,7 @@ impl BlfDecoder {
         self.container_at = input.offset();
         let is_told = found.is_some() || at_end;
         if is_told && self.stray.count > 0 && self.stream.decide() {
-            return Ok(Fed::Grown);
+            return Ok(None);
         }
         let stray = is_told.then(|| self.stray.take(found.is_none())).flatten();
         let is_known = is_told && std::mem::take(&mut self.is_broken);
@@ -436,7 +430,7 @@ impl BlfDecoder {
     }
 
     /// The object that begins here.
-    fn begin(&mut self, input: &mut Input) -> Result<Fed, ReadError> {
+    fn begin(&mut self, input: &mut Input) -> Fed {
         let window = input.fill(CONTAINER_HEADER_LEN)?;
         match object::header(window) {
             Some(object) if object.kind != CONTAINER => self.begin_object(object),
@@ -444,36 +438,30 @@ impl BlfDecoder {
                 let (method, held) = (Order::Little.u16(window, 16), Order::Little.u32(window, 24));
                 self.begin_container(input, object.len, method, held)
             }
-            _ if self.stream.decide() => Ok(Fed::Grown),
+            _ if self.stream.decide() => Ok(None),
             _ => Err(self.error(CUT, Some(window.len())).into()),
         }
     }
 
     /// An object outside of a container is a piece of the stream.
-    fn begin_object(&mut self, object: Object) -> Result<Fed, ReadError> {
+    fn begin_object(&mut self, object: Object) -> Fed {
         if let Err(reason) = object.check() {
             return Err(self.error(reason, Some(OBJECT_SIGNATURE.len())).into());
         }
         if self.stream.is_inside() {
             if self.stream.decide() {
-                return Ok(Fed::Grown);
+                return Ok(None);
             }
             // It goes on in a container only: these bytes are none of it.
             self.stream.lose();
             return Err(self.error(NESTED, Some(0)).into());
         }
         self.stage = Stage::Stored { left: u64::from(object.len) };
-        Ok(Fed::Grown)
+        Ok(None)
     }
 
     /// A container of so many bytes, whose contents are to be so many.
-    fn begin_container(
-        &mut self,
-        input: &mut Input,
-        len: u32,
-        method: u16,
-        held: u32,
-    ) -> Result<Fed, ReadError> {
+    fn begin_container(&mut self, input: &mut Input, len: u32, method: u16, held: u32) -> Fed {
         let Some(left) = len.checked_sub(CONTAINER_HEADER_LEN as u32) else {
             let reason = Reason::Number(
                 "a container of ",
@@ -504,7 +492,7 @@ impl BlfDecoder {
             ),
         };
         if self.stream.decide() {
-            return Ok(Fed::Grown);
+            return Ok(None);
         }
         self.stage = Stage::Passing { left: u64::from(left), is_all: false };
         self.is_broken = true;
@@ -513,9 +501,9 @@ impl BlfDecoder {
     }
 
     /// There is no further container.
-    fn end_of_file(&mut self) -> Result<Fed, ReadError> {
+    fn end_of_file(&mut self) -> Fed {
         if self.stream.decide() {
-            return Ok(Fed::Grown);
+            return Ok(None);
         }
         let stream = &mut self.stream;
         let rest = stream.bytes[stream.start..stream.end].to_vec();
@@ -527,12 +515,12 @@ impl BlfDecoder {
         match stray {
             _ if is_object => Err(self.error(CUT, Some(0)).into()),
             Some(reason) => Err(self.error(reason, Some(0)).into()),
-            None => Ok(Fed::End),
+            None => Ok(Some(Step::End)),
         }
     }
 
     /// Stored pieces, up to the next container.
-    fn copy(&mut self, input: &mut Input, left: u64) -> Result<Fed, ReadError> {
+    fn copy(&mut self, input: &mut Input, left: u64) -> Fed {
         if input.fill(1)?.is_empty() {
             return self.cut();
         }
@@ -542,7 +530,7 @@ impl BlfDecoder {
             Some((0, true)) => {
                 self.damage = Some(NESTED);
                 self.stage = Stage::Between;
-                return Ok(Fed::Grown);
+                return Ok(None);
             }
             // The rest of a header may follow.
             Some((at, is_whole)) if is_whole || !input.at_end() => most.min(at),
@@ -557,7 +545,7 @@ impl BlfDecoder {
     }
 
     /// A compressed piece, which is of the stream once its checksum held.
-    fn inflate(&mut self, input: &mut Input, left: u64, len: usize) -> Result<Fed, ReadError> {
+    fn inflate(&mut self, input: &mut Input, left: u64, len: usize) -> Fed {
         let window = input.window();
         if window.is_empty() && input.at_end() {
             return self.cut();
@@ -600,18 +588,18 @@ impl BlfDecoder {
         } else if is_stuck && piece.is_empty() && left > 0 {
             return take(input, 0);
         }
-        if consumed > 0 { take(input, consumed as usize) } else { Ok(Fed::Grown) }
+        if consumed > 0 { take(input, consumed as usize) } else { Ok(None) }
     }
 }
 
 /// Consumes so many bytes; if it is none, waits for more.
-fn take(input: &mut Input, len: usize) -> Result<Fed, ReadError> {
+fn take(input: &mut Input, len: usize) -> Fed {
     if len == 0 {
         input.more()?;
-        return Ok(Fed::Grown);
+        return Ok(None);
     }
     input.consume(len);
-    Ok(Fed::Passed)
+    Ok(Some(Step::Skip))
 }
 
 impl Decoder for BlfDecoder {
@@ -627,10 +615,8 @@ impl Decoder for BlfDecoder {
                 self.stream.lose();
                 return Err(self.error(reason, Some(0)).into());
             }
-            match self.feed(input)? {
-                Fed::Passed => return Ok(Step::Skip),
-                Fed::Grown => {}
-                Fed::End => return Ok(Step::End),
+            if let Some(step) = self.feed(input)? {
+                return Ok(step);
             }
         }
     }

@@ -20,7 +20,8 @@
 //! extended or remote frame is not part of the notation and is lost.
 
 use super::text::{
-    LineError, Lines, digits, first_below_0x21, is_space, put_decimal, skip_blanks, token,
+    LineError, Lines, digits, first_below_0x21, is_space, line_feed, put_decimal, skip_blanks,
+    token,
 };
 use super::{Format, Labels, usual};
 use crate::decode::{CUT, Decoder, MAX_LINE_LEN, PassedOver, ReadError, Reason, Step};
@@ -81,10 +82,11 @@ impl Decoder for CandumpDecoder {
             return Ok(Step::Record(record));
         }
         let mut lines = self.lines;
-        let step = lines.step(input, TOO_LONG, |line| match self.parse_line(line.bytes)? {
-            Some(record) if line.is_open && may_be_cut(&record) => Err((line.bytes.len(), CUT)),
-            record => Ok(record),
-        });
+        let step =
+            lines.step(input, line_feed, TOO_LONG, |line| match self.parse_line(line.bytes)? {
+                Some(record) if line.is_open && may_be_cut(&record) => Err((line.bytes.len(), CUT)),
+                record => Ok(record),
+            });
         self.lines = lines;
         step
     }
@@ -260,7 +262,7 @@ impl Encoder for CandumpEncoder {
 mod tests {
     use super::*;
     use crate::InterfaceIndex;
-    use crate::format::tests::{Any, count, decode, encode, error};
+    use crate::format::tests::{Any, count, decode, encode, error, read_on};
 
     #[test]
     fn lines_are_read() {
@@ -374,20 +376,12 @@ mod tests {
     fn a_malformed_line_can_be_passed_over() {
         let mut decoder = FORMAT.decoder();
         let log: &[u8] = b"# made by hand\n\n(1.0) can0 1\n(2.0) can0 123#11\n";
-        let mut input = Input::new(log);
         let mut outcomes = Vec::new();
-        loop {
-            match decoder.next(&mut input) {
-                Ok(Step::Record(record)) => outcomes.push(record.time_ns.to_string()),
-                Ok(Step::Skip) => {}
-                Ok(Step::End) => break,
-                Err(ReadError::Malformed(error)) => {
-                    outcomes.push(error.position.to_string());
-                    input.consume(error.resume.unwrap());
-                }
-                other => panic!("{other:?}"),
-            }
-        }
+        read_on(&mut *decoder, &mut Input::new(log), |found, _| {
+            let found = found.map(|record| record.time_ns);
+            outcomes.push(found.map_or_else(|it| it.position.to_string(), |it| it.to_string()));
+            true
+        });
         assert_eq!(outcomes, ["3:13", "2000000000"]);
     }
 

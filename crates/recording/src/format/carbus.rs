@@ -13,7 +13,7 @@ use memchr::memrchr;
 
 use super::text::{
     BAD_TIME, BEHIND, Layout, LineError, Log, Reader, Words, begins_with, data_bytes, decimal,
-    identifier, length, number,
+    identifier, length, line_feed_or_cr, number,
 };
 use super::{Format, usual};
 use crate::decode::Reason;
@@ -40,7 +40,10 @@ struct CarBus;
 
 impl Layout for CarBus {
     const TOO_LONG: &'static str = " bytes; this is not a trace of CarBusAnalyzer";
-    const ENDS_IN_CR: bool = true;
+
+    fn line_end(window: &[u8], at_end: bool) -> Option<(usize, usize)> {
+        line_feed_or_cr(window, at_end)
+    }
 
     fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError> {
         if line.trim_ascii().is_empty() {

@@ -134,13 +134,10 @@ impl Decoder for PcapDecoder {
         if self.skipping > 0 {
             return self.skip(input);
         }
-        let window = input.fill(RECORD_HEADER_LEN)?;
-        if window.is_empty() {
+        if input.fill(1)?.is_empty() {
             return Ok(Step::End);
         }
-        if window.len() < RECORD_HEADER_LEN {
-            return Err(self.cut(input).into());
-        }
+        let window = self.whole(input, RECORD_HEADER_LEN)?;
         let [captured, original] = [8, 12].map(|at| header.order.u32(window, at));
         if original > 0 && captured > original {
             return self.two_lengths(header, (captured, original), input);
@@ -149,11 +146,8 @@ impl Decoder for PcapDecoder {
             return self.long_packet(header, captured, input);
         }
         let len = RECORD_HEADER_LEN + captured as usize;
-        let window = input.fill(len)?;
-        let Some(packet) = window.get(RECORD_HEADER_LEN..len) else {
-            return Err(self.cut(input).into());
-        };
-        let step = self.record(header, window, packet);
+        let (head, packet) = self.whole(input, len)?.split_at(RECORD_HEADER_LEN);
+        let step = self.record(header, head, packet);
         let step = step.map_err(|reason| self.error(input, reason, Some(len)));
         self.records += 1;
         let step = step?;
@@ -188,8 +182,17 @@ impl PcapDecoder {
         Ok(Step::Skip)
     }
 
-    fn cut(&self, input: &Input) -> DecodeError {
-        self.error(input, CUT, Some(input.window().len()))
+    fn cut(&self, input: &Input) -> ReadError {
+        self.error(input, CUT, Some(input.window().len())).into()
+    }
+
+    /// The next bytes, which have to be there.
+    #[inline]
+    fn whole<'a>(&self, input: &'a mut Input, len: usize) -> Result<&'a [u8], ReadError> {
+        if input.fill(len)?.len() < len {
+            return Err(self.cut(input));
+        }
+        Ok(&input.window()[..len])
     }
 
     /// A record that says that it kept more than there was: the one behind it is looked for where either length says.
@@ -214,9 +217,7 @@ impl PcapDecoder {
             }
             false => RECORD_HEADER_LEN + captured as usize,
         };
-        if input.fill(resume)?.len() < resume {
-            return Err(self.cut(input).into());
-        }
+        self.whole(input, resume)?;
         let error = self.error(input, MORE_THAN_THERE_WAS, Some(resume));
         self.records += 1;
         Err(error.into())
@@ -248,16 +249,16 @@ impl PcapDecoder {
         let consumed = self.skipping.min(input.fill(1)?.len());
         if consumed == 0 {
             self.skipping = 0;
-            return Err(self.cut(input).into());
+            return Err(self.cut(input));
         }
         self.skipping -= consumed;
         input.consume(consumed);
         Ok(Step::Skip)
     }
 
-    /// The record in `bytes`, whose packet is `packet`.
-    fn record(&mut self, header: Header, bytes: &[u8], packet: &[u8]) -> Result<Step, Reason> {
-        let [seconds, ticks, said_len] = [0, 4, 12].map(|at| header.order.u32(bytes, at));
+    /// The record of this header and packet.
+    fn record(&mut self, header: Header, head: &[u8], packet: &[u8]) -> Result<Step, Reason> {
+        let [seconds, ticks, said_len] = [0, 4, 12].map(|at| header.order.u32(head, at));
         let original_len = original_len(said_len, packet.len() as u32);
         if ticks >= header.ticks_per_second {
             return Err(Reason::Number(

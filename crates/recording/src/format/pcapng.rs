@@ -160,18 +160,21 @@ impl PcapngDecoder {
         DecodeError { position: Position::Binary { offset, record }, reason, resume: None }
     }
 
-    fn cut(&self, is_packet: bool, input: &Input) -> DecodeError {
+    fn cut(&self, is_packet: bool, input: &Input) -> ReadError {
         let resume = Some(input.window().len());
-        DecodeError { resume, ..self.error(input.offset(), is_packet, CUT) }
+        DecodeError { resume, ..self.error(input.offset(), is_packet, CUT) }.into()
     }
 
-    /// The file ends inside a header.
-    fn ends(&self, input: &Input) -> DecodeError {
+    /// The next bytes, which have to be there.
+    fn whole<'a>(&self, input: &'a mut Input, len: usize) -> Result<&'a [u8], ReadError> {
+        if input.fill(len)?.len() >= len {
+            return Ok(&input.window()[..len]);
+        }
         if self.order.is_some() {
-            return self.cut(true, input);
+            return Err(self.cut(true, input));
         }
         let reason = Reason::Text("the file ends inside its header; record it again");
-        self.error(input.offset(), false, reason)
+        Err(self.error(input.offset(), false, reason).into())
     }
 
     fn skip(&mut self, input: &mut Input) -> Result<Step, ReadError> {
@@ -181,7 +184,7 @@ impl PcapngDecoder {
         let consumed = if before > 0 { before.min(window.len() as u64) as usize } else { 4 };
         if window.len() < consumed || window.is_empty() {
             self.skipping = 0;
-            return Err(self.cut(false, input).into());
+            return Err(self.cut(false, input));
         }
         let has_length = |order: Order| order.u32(window, 0) == self.skipped_len;
         if before == 0 && !self.order.is_some_and(has_length) {
@@ -196,15 +199,11 @@ impl PcapngDecoder {
     /// Reads the header of the next block, and begins a section if it is one; `None` at the end.
     fn block_header(&mut self, input: &mut Input) -> Result<Option<Block>, ReadError> {
         let offset = input.offset();
-        let fatal =
-            |decoder: &Self, reason| Err(ReadError::from(decoder.error(offset, false, reason)));
-        let window = input.fill(MIN_BLOCK_LEN as usize)?;
-        if window.len() < MIN_BLOCK_LEN as usize {
-            return match window.is_empty() && self.order.is_some() {
-                true => Ok(None),
-                false => Err(self.ends(input).into()),
-            };
+        let fatal = |decoder: &Self, reason| decoder.error(offset, false, reason);
+        if self.order.is_some() && input.fill(1)?.is_empty() {
+            return Ok(None);
         }
+        let window = self.whole(input, MIN_BLOCK_LEN as usize)?;
         let is_section = Order::Big.u32(window, 0) == SECTION_HEADER;
         let order = if is_section {
             [Order::Big, Order::Little]
@@ -213,39 +212,26 @@ impl PcapngDecoder {
         } else {
             self.order
         };
-        let Some(order) = order else {
-            return fatal(
-                self,
-                Reason::Text("this is not a pcapng file; check the file and name its format"),
-            );
-        };
+        let no_pcapng = "this is not a pcapng file; check the file and name its format";
+        let order = order.ok_or_else(|| fatal(self, Reason::Text(no_pcapng)))?;
         let block = Block { order, kind: order.u32(window, 0), len: order.u32(window, 4) };
         if block.len < MIN_BLOCK_LEN || !block.len.is_multiple_of(4) {
-            return fatal(
-                self,
-                Reason::Number(
-                    "the block has ",
-                    u64::from(block.len),
-                    " bytes, but they must be at least 12 and a multiple of 4; the file is damaged \
-                 from here on",
-                ),
+            let reason = Reason::Number(
+                "the block has ",
+                u64::from(block.len),
+                " bytes, but they must be at least 12 and a multiple of 4; the file is damaged from here on",
             );
+            return Err(fatal(self, reason).into());
         }
         if is_section {
-            let window = input.fill(16)?;
-            if window.len() < 16 {
-                return Err(self.ends(input).into());
-            }
-            let major = order.u16(window, 12);
+            let major = order.u16(self.whole(input, 16)?, 12);
             if major != 1 {
-                return fatal(
-                    self,
-                    Reason::Number(
-                        "pcapng version ",
-                        u64::from(major),
-                        " is not supported, only 1; convert the file with `editcap -F pcapng`",
-                    ),
+                let reason = Reason::Number(
+                    "pcapng version ",
+                    u64::from(major),
+                    " is not supported, only 1; convert the file with `editcap -F pcapng`",
                 );
+                return Err(fatal(self, reason).into());
             }
             self.order = Some(order);
             self.section.clear();
@@ -277,10 +263,7 @@ impl PcapngDecoder {
             );
             return Err(self.error(offset, is_packet, reason).into());
         }
-        let Some(bytes) = input.fill(len)?.get(..len) else {
-            return Err(self.ends(input).into());
-        };
-        let (body, again) = bytes.split_at(len - 4);
+        let (body, again) = self.whole(input, len)?.split_at(len - 4);
         if block.order.u32(again, 0) != block.len {
             return Err(self.error(offset, is_packet, TWO_LENGTHS).into());
         }

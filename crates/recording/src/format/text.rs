@@ -41,48 +41,34 @@ pub(super) struct Line<'a> {
     pub(super) is_open: bool,
 }
 
+/// Finds the first line of a window: its length, and that with its end. It is told whether nothing follows the window.
+pub(super) fn line_feed(window: &[u8], _: bool) -> Option<(usize, usize)> {
+    memchr(b'\n', window).map(|len| (len, len + 1))
+}
+
+/// As [`line_feed`], where a line may end in CR alone, too.
+pub(super) fn line_feed_or_cr(window: &[u8], at_end: bool) -> Option<(usize, usize)> {
+    let len = memchr2(b'\n', b'\r', window)?;
+    match (window[len], window.get(len + 1)) {
+        (b'\r', Some(b'\n')) => Some((len, len + 2)),
+        // A line feed may follow, unless the line has all the bytes that it may have.
+        (b'\r', None) if !at_end && window.len() <= MAX_LINE_LEN => None,
+        _ => Some((len, len + 1)),
+    }
+}
+
 /// How many lines of a text were consumed.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Lines(u64);
 
 impl Lines {
-    /// Lets `parse` read the next line. `too_long` follows the number of bytes that a line has at most. What is wrong with an open
-    /// line is that it was cut.
+    /// Lets `parse` read the next line, which `end` finds. `too_long` follows the number of bytes that a line has at most. What is
+    /// wrong with an open line is that it was cut.
+    #[inline]
     pub(super) fn step(
         &mut self,
         input: &mut Input,
-        too_long: &'static str,
-        parse: impl FnOnce(&Line<'_>) -> Result<Option<Record>, LineError>,
-    ) -> Result<Step, ReadError> {
-        let line_feed = |window: &[u8], _| memchr(b'\n', window).map(|len| (len, len + 1));
-        self.step_to(line_feed, input, too_long, parse)
-    }
-
-    /// As [`Lines::step`], where a line may end in CR alone, too.
-    pub(super) fn step_to_cr(
-        &mut self,
-        input: &mut Input,
-        too_long: &'static str,
-        parse: impl FnOnce(&Line<'_>) -> Result<Option<Record>, LineError>,
-    ) -> Result<Step, ReadError> {
-        let end = |window: &[u8], at_end: bool| {
-            let len = memchr2(b'\n', b'\r', window)?;
-            match (window[len], window.get(len + 1)) {
-                (b'\r', Some(b'\n')) => Some((len, len + 2)),
-                // A line feed may follow, unless the line has all the bytes that it may have.
-                (b'\r', None) if !at_end && window.len() <= MAX_LINE_LEN => None,
-                _ => Some((len, len + 1)),
-            }
-        };
-        self.step_to(end, input, too_long, parse)
-    }
-
-    /// `end` finds the length of the first line in a window, and of it with its end; it is told whether nothing follows.
-    #[inline]
-    fn step_to(
-        &mut self,
         end: impl Fn(&[u8], bool) -> Option<(usize, usize)>,
-        input: &mut Input,
         too_long: &'static str,
         parse: impl FnOnce(&Line<'_>) -> Result<Option<Record>, LineError>,
     ) -> Result<Step, ReadError> {
@@ -97,28 +83,22 @@ impl Lines {
                     Reason::Number("the line has more than ", MAX_LINE_LEN as u64, too_long);
                 return Err(self.error((MAX_LINE_LEN, reason), None).into());
             }
-            let len = window.len();
-            if input.at_end() && len == 0 {
-                return Ok(Step::End);
-            }
-            if input.at_end() {
-                break (len, len);
-            }
-            input.more()?;
+            match window.len() {
+                0 if input.at_end() => return Ok(Step::End),
+                len if input.at_end() => break (len, len),
+                _ => input.more()?,
+            };
         };
         let bytes = &input.window()[..len];
         let is_open = consumed == bytes.len() && self.0 > 0;
         let parsed = parse(&Line { bytes, before: self.0, is_open });
-        let step = match parsed {
-            Ok(record) => {
-                input.consume(consumed);
-                Ok(record.map_or(Step::Skip, Step::Record))
-            }
-            Err((at, _)) if is_open => Err(self.error((at, CUT), Some(consumed)).into()),
-            Err(error) => Err(self.error(error, Some(consumed)).into()),
-        };
+        let parsed = parsed.map_err(|(at, reason)| {
+            self.error((at, if is_open { CUT } else { reason }), Some(consumed))
+        });
         self.0 += 1;
-        step
+        let step = parsed?.map_or(Step::Skip, Step::Record);
+        input.consume(consumed);
+        Ok(step)
     }
 
     /// A line was read in another way.
@@ -136,8 +116,11 @@ impl Lines {
 pub(super) trait Layout: Default + Send {
     /// What follows the number of bytes that a line has at most.
     const TOO_LONG: &'static str;
-    /// Whether a line may end in CR alone.
-    const ENDS_IN_CR: bool = false;
+
+    /// Where a line ends.
+    fn line_end(window: &[u8], at_end: bool) -> Option<(usize, usize)> {
+        line_feed(window, at_end)
+    }
 
     /// Reads a line; `None` if it has no frame.
     fn parse_line(&mut self, line: &[u8], log: &mut Log) -> Result<Option<Record>, LineError>;
@@ -208,10 +191,7 @@ impl<T: Layout> Decoder for Reader<T> {
                 record => Ok(record),
             }
         };
-        match T::ENDS_IN_CR {
-            true => self.lines.step_to_cr(input, T::TOO_LONG, parse),
-            false => self.lines.step(input, T::TOO_LONG, parse),
-        }
+        self.lines.step(input, T::line_end, T::TOO_LONG, parse)
     }
 
     fn interfaces(&self) -> &Interfaces {
@@ -461,6 +441,7 @@ pub(super) fn put_decimal<const WIDTH: usize>(mut value: u64, out: &mut Vec<u8>)
 mod tests {
     use super::*;
     use crate::Format;
+    use crate::format::tests::read_on;
 
     /// A text in each format.
     fn texts() -> Vec<String> {
@@ -497,21 +478,12 @@ mod tests {
     ) -> (Vec<(u64, Option<Direction>, Frame)>, u64) {
         let (mut input, mut decoder) = (Input::of_head(text, true), format.decoder());
         let (mut frames, mut told) = (Vec::new(), 0);
-        loop {
-            match decoder.next(&mut input) {
-                Ok(Step::Record(record)) => {
-                    frames.push((record.time_ns, record.direction, record.frame));
-                }
-                Ok(Step::Skip) => {}
-                Err(ReadError::Malformed(DecodeError { resume: Some(len), .. }))
-                    if skips_malformed =>
-                {
-                    told += 1;
-                    input.consume(len);
-                }
-                Ok(_) | Err(_) => return (frames, told + decoder.passed_over().other_packets),
-            }
-        }
+        read_on(&mut *decoder, &mut input, |found, _| {
+            told += u64::from(skips_malformed && found.is_err());
+            frames.extend(found.iter().map(|it| (it.time_ns, it.direction, it.frame)));
+            found.is_ok() || skips_malformed
+        });
+        (frames, told + decoder.passed_over().other_packets)
     }
 
     /// A text that was cut anywhere has frames of the whole one, in order, and no other.

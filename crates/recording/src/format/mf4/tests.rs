@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Recording;
+use crate::format::tests::read_on;
 
 /// Blocks of a file, one behind the other.
 struct File(Vec<u8>);
@@ -100,27 +101,23 @@ fn read(bytes: &[u8]) -> Read {
     let mut decoder = Mf4Decoder::default();
     let mut input = Input::new(std::io::empty()).with_file(Cursor::new(bytes.to_vec()));
     let mut read = Read::default();
-    loop {
-        match decoder.next(&mut input) {
-            Ok(Step::Record(record)) => {
-                // A damaged file may have any time.
-                let since = (record.time_ns as i64).wrapping_sub(START_NS as i64);
-                let name = decoder.interfaces().name(record.interface);
-                let direction =
-                    if record.direction == Some(crate::Direction::Transmitted) { "T" } else { "R" };
-                read.frames.push(format!("{since} {name} {} {direction}", record.frame));
-            }
-            Ok(Step::End) => return read,
-            Err(ReadError::Malformed(error)) => {
-                read.messages.push(error.to_string());
-                if error.resume.is_none() || error.is_cut() {
-                    return read;
-                }
-                assert!(read.messages.len() < 10_000, "it ends");
-            }
-            other => panic!("{other:?}"),
+    read_on(&mut decoder, &mut input, |found, decoder| match found {
+        Ok(record) => {
+            // A damaged file may have any time.
+            let since = (record.time_ns as i64).wrapping_sub(START_NS as i64);
+            let name = decoder.interfaces().name(record.interface);
+            let direction =
+                if record.direction == Some(crate::Direction::Transmitted) { "T" } else { "R" };
+            read.frames.push(format!("{since} {name} {} {direction}", record.frame));
+            true
         }
-    }
+        Err(error) => {
+            read.messages.push(error.to_string());
+            assert!(read.messages.len() < 10_000, "it ends");
+            !error.is_cut()
+        }
+    });
+    read
 }
 
 /// Members of a data frame of 24 bytes behind the time: identifier with its highest bit for 29 bits, a byte of flags, the length
