@@ -126,8 +126,16 @@ impl Input {
     /// The source cannot be read, or is not ready.
     #[inline]
     pub fn fill(&mut self, len: usize) -> io::Result<&[u8]> {
-        while self.end - self.start < len && self.more()? {}
+        if self.end - self.start < len {
+            self.fill_by_reading(len)?;
+        }
         Ok(self.window())
+    }
+
+    #[cold]
+    fn fill_by_reading(&mut self, len: usize) -> io::Result<()> {
+        while self.end - self.start < len && self.more()? {}
+        Ok(())
     }
 
     /// Drops bytes from the start of the window.

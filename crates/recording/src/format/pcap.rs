@@ -134,10 +134,10 @@ impl Decoder for PcapDecoder {
         if self.skipping > 0 {
             return self.skip(input);
         }
-        if input.fill(1)?.is_empty() {
-            return Ok(Step::End);
+        let window = input.fill(RECORD_HEADER_LEN)?;
+        if window.len() < RECORD_HEADER_LEN {
+            return if window.is_empty() { Ok(Step::End) } else { Err(self.cut(input)) };
         }
-        let window = self.whole(input, RECORD_HEADER_LEN)?;
         let [captured, original] = [8, 12].map(|at| header.order.u32(window, at));
         if original > 0 && captured > original {
             return self.two_lengths(header, (captured, original), input);
@@ -146,13 +146,22 @@ impl Decoder for PcapDecoder {
             return self.long_packet(header, captured, input);
         }
         let len = RECORD_HEADER_LEN + captured as usize;
-        let (head, packet) = self.whole(input, len)?.split_at(RECORD_HEADER_LEN);
-        let step = self.record(header, head, packet);
-        let step = step.map_err(|reason| self.error(input, reason, Some(len)));
-        self.records += 1;
-        let step = step?;
-        input.consume(len);
-        Ok(step)
+        let window = input.fill(len)?;
+        let Some(packet) = window.get(RECORD_HEADER_LEN..len) else {
+            return Err(self.cut(input));
+        };
+        match self.record(header, window, packet) {
+            Ok(step) => {
+                self.records += 1;
+                input.consume(len);
+                Ok(step)
+            }
+            Err(reason) => {
+                let error = self.error(input, reason, Some(len));
+                self.records += 1;
+                Err(error.into())
+            }
+        }
     }
 
     fn interfaces(&self) -> &Interfaces {
@@ -186,15 +195,6 @@ impl PcapDecoder {
         self.error(input, CUT, Some(input.window().len())).into()
     }
 
-    /// The next bytes, which have to be there.
-    #[inline]
-    fn whole<'a>(&self, input: &'a mut Input, len: usize) -> Result<&'a [u8], ReadError> {
-        if input.fill(len)?.len() < len {
-            return Err(self.cut(input));
-        }
-        Ok(&input.window()[..len])
-    }
-
     /// A record that says that it kept more than there was: the one behind it is looked for where either length says.
     fn two_lengths(
         &mut self,
@@ -217,7 +217,9 @@ impl PcapDecoder {
             }
             false => RECORD_HEADER_LEN + captured as usize,
         };
-        self.whole(input, resume)?;
+        if input.fill(resume)?.len() < resume {
+            return Err(self.cut(input));
+        }
         let error = self.error(input, MORE_THAN_THERE_WAS, Some(resume));
         self.records += 1;
         Err(error.into())
