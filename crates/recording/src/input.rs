@@ -100,7 +100,7 @@ impl Input {
     }
 
     /// The bytes read and not yet consumed.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn window(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
@@ -114,7 +114,7 @@ impl Input {
     }
 
     /// How many bytes were consumed: where the window begins.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.before + self.start as u64
@@ -124,7 +124,7 @@ impl Input {
     ///
     /// # Errors
     /// The source cannot be read, or is not ready.
-    #[inline]
+    #[inline(always)]
     pub fn fill(&mut self, len: usize) -> io::Result<&[u8]> {
         if self.end - self.start < len {
             self.fill_by_reading(len)?;
@@ -139,14 +139,14 @@ impl Input {
     }
 
     /// Drops bytes from the start of the window.
-    #[inline]
+    #[inline(always)]
     pub fn consume(&mut self, len: usize) {
         self.taken = self.start;
         self.start += len;
     }
 
     /// The bytes consumed last, and those behind them, until more are read.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn taken(&self) -> &[u8] {
         &self.buffer[self.taken..]
