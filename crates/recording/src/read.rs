@@ -328,12 +328,25 @@ impl Recording {
         if self.is_over {
             return None;
         }
-        match self.step() {
-            Ok(Some(found)) => Some(Ok(found)),
-            ended => {
-                let ended = ended.transpose();
-                self.is_over = !matches!(&ended, Some(Err(error)) if error.is_pause());
-                ended
+        // Built where it is returned: a frame is a hundred bytes.
+        loop {
+            let error = match self.decoder.next(&mut self.input) {
+                Ok(Step::Record(record)) => {
+                    self.input.records += 1;
+                    return Some(Ok(Found::Can(record)));
+                }
+                Ok(Step::Ethernet(record)) => {
+                    self.input.records += 1;
+                    return Some(Ok(Found::Ethernet(record)));
+                }
+                Ok(Step::Skip) => continue,
+                Ok(Step::End) => None,
+                Err(error) => Some(error),
+            };
+            if let Err(ended) = self.go_on(error) {
+                let is_pause = ended.as_ref().is_some_and(RecordingError::is_pause);
+                self.is_over = !is_pause;
+                return ended.map(Err);
             }
         }
     }
@@ -355,32 +368,23 @@ impl Recording {
         next
     }
 
-    #[inline]
-    fn step(&mut self) -> Result<Option<Found>, RecordingError> {
-        loop {
-            let found = match self.decoder.next(&mut self.input) {
-                Ok(Step::Record(record)) => Found::Can(record),
-                Ok(Step::Ethernet(record)) => Found::Ethernet(record),
-                Ok(Step::Skip) => continue,
-                Ok(Step::End) => return self.end(),
-                Err(ReadError::Io(error)) => return Err(self.unreadable(error)),
-                Err(ReadError::Malformed(error)) if error.is_cut() && self.input.records > 0 => {
-                    self.input.consume(error.resume.unwrap_or(0));
-                    self.cut = Some(self.problem(Problem::Malformed(error)));
-                    return self.end();
-                }
-                Err(ReadError::Malformed(error)) => {
-                    self.skip(error)?;
-                    continue;
-                }
-            };
-            self.input.records += 1;
-            return Ok(Some(found));
+    /// Passes over what is malformed. `Err` says that nothing more comes: all that could be read was, or why.
+    #[cold]
+    fn go_on(&mut self, error: Option<ReadError>) -> Result<(), Option<RecordingError>> {
+        match error {
+            None => Err(self.end()),
+            Some(ReadError::Io(error)) => Err(Some(self.unreadable(error))),
+            Some(ReadError::Malformed(error)) if error.is_cut() && self.input.records > 0 => {
+                self.input.consume(error.resume.unwrap_or(0));
+                self.cut = Some(self.problem(Problem::Malformed(error)));
+                Err(self.end())
+            }
+            Some(ReadError::Malformed(error)) => self.skip(error).map_err(Some),
         }
     }
 
     /// All that could be read was; if it was decompressed no further, that is told.
-    fn end(&mut self) -> Result<Option<Found>, RecordingError> {
+    fn end(&mut self) -> Option<RecordingError> {
         let has_records = self.input.records > 0;
         match self.end_of_compressed() {
             None => {}
@@ -390,9 +394,9 @@ impl Recording {
                 self.skipped.count += 1;
                 self.skipped.first.get_or_insert(end);
             }
-            Some(end) => return Err(end),
+            Some(end) => return Some(end),
         }
-        Ok(None)
+        None
     }
 
     /// Why it was decompressed no further, and how many of the records that were read no checksum confirms.
