@@ -1,6 +1,6 @@
 //! Ports with as much room as a test says: order, refusals, counts.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -104,6 +104,8 @@ struct Fixture {
     output: Arc<Output>,
     counters: Counters,
     drainer: thread::JoinHandle<()>,
+    /// Lets the drainer begin when it is dropped.
+    begins: Option<mpsc::Sender<()>>,
 }
 
 impl Fixture {
@@ -113,26 +115,35 @@ impl Fixture {
         Self::with(valve, Box::new(pipe), depth)
     }
 
-    /// One whose transmitter keeps everything back, and how often it was flushed.
+    /// One whose transmitter keeps everything back, and how often it was flushed. Its drainer does not begin yet.
     fn with_bag() -> (Self, Arc<AtomicU64>) {
         let (valve, flushes) = (Arc::<Valve>::default(), Arc::<AtomicU64>::default());
         let bag =
             Bag { valve: Arc::clone(&valve), kept: Vec::new(), flushes: Arc::clone(&flushes) };
-        (Self::with(valve, Box::new(bag), 4), flushes)
+        (Self::held(valve, Box::new(bag), 4), flushes)
     }
 
     fn with(valve: Arc<Valve>, transmitter: Box<dyn Transmitter>, depth: usize) -> Self {
+        Self { begins: None, ..Self::held(valve, transmitter, depth) }
+    }
+
+    /// One whose drainer does not begin yet.
+    fn held(valve: Arc<Valve>, transmitter: Box<dyn Transmitter>, depth: usize) -> Self {
         let bus = |name: &str| Bus { name: name.into(), port: name.into(), is_virtual: false };
         let rule = Rule::new("all", candor_engine::BusIndex(0), candor_engine::BusIndex(1));
         let buses = vec![bus("a"), bus("b")];
         let table = Table { buses, rules: vec![rule], ..Table::default() };
         let counters = Counters::new(&Program::new(&table));
         let output = Arc::new(Output::new(transmitter, depth));
+        let (begins, begun) = mpsc::channel();
         let drainer = {
             let output = Arc::clone(&output);
-            thread::spawn(move || output.drain())
+            thread::spawn(move || {
+                let _ = begun.recv();
+                output.drain();
+            })
         };
-        Self { valve, output, counters, drainer }
+        Self { valve, output, counters, drainer, begins: Some(begins) }
     }
 
     fn send(&self, frame: &str, deadline: Nanos) -> Outcome {
@@ -225,10 +236,11 @@ fn what_waits_too_long_is_stale() {
 
 #[test]
 fn what_is_kept_back_waits_for_room_without_haste() {
-    let (fixture, flushes) = Fixture::with_bag();
+    let (mut fixture, flushes) = Fixture::with_bag();
     assert_eq!(fixture.send("123#01", Nanos::ZERO), Outcome::Handled);
     assert_eq!(flushes.load(Ordering::Relaxed), 0, "the worker flushes after its batch");
     fixture.output.flush_if_due();
+    fixture.begins = None;
     let begin = clock::now::<Monotonic>();
     while flushes.load(Ordering::Relaxed) < 4 {
         thread::yield_now();
@@ -246,7 +258,8 @@ fn what_is_kept_back_waits_for_room_without_haste() {
 
 #[test]
 fn the_end_comes_in_time_whatever_is_kept_back() {
-    let (fixture, _) = Fixture::with_bag();
+    let (mut fixture, _) = Fixture::with_bag();
+    fixture.begins = None;
     assert_eq!(fixture.send("123#01", Nanos::ZERO), Outcome::Handled);
     fixture.output.flush_if_due();
     assert_eq!(fixture.send("122#02", Nanos::ZERO), Outcome::Pending);
@@ -260,7 +273,8 @@ fn the_end_comes_in_time_whatever_is_kept_back() {
 
 #[test]
 fn nobody_waits_for_the_lock_while_the_drainer_waits_for_room() {
-    let (fixture, _) = Fixture::with_bag();
+    let (mut fixture, _) = Fixture::with_bag();
+    fixture.begins = None;
     fixture.send("123#01", Nanos::ZERO);
     fixture.output.flush_if_due();
     let begin = clock::now::<Monotonic>();
