@@ -21,7 +21,7 @@ use candor_linux::poll::{Interest, Poll};
 use candor_linux::{Sent, peer, quick, realtime};
 use candor_time::{Instant, Monotonic, Nanos, Realtime};
 use candor_wire::can::bits;
-use candor_wire::can::{Frame, Timing};
+use candor_wire::can::{ErrorCounters, Frame, Timing};
 
 use super::MAX_QUEUED;
 use super::message::{Message, Purpose, Rates, ReadOutcome, Reader};
@@ -219,7 +219,11 @@ impl BusHub {
             lost: 0,
         });
         match self.connections.get_mut(token) {
-            Some(place) => *place = connection,
+            Some(place) => {
+                *place = connection;
+                // Errors of who was there before are not its own.
+                self.bus.set_error_counters(NodeId(token as u32), ErrorCounters::default());
+            }
             None => {
                 self.connections.push(connection);
                 self.bus.nodes_mut().push(Node::TAKES_PART);

@@ -39,7 +39,7 @@ pub struct BusStatistics {
     pub busy: Nanos,
 }
 
-/// A bus frees nobody of acknowledging, and the world sees frames when they are over.
+/// Every bus has a listener that acknowledges, and the world sees frames when they are over.
 const OPTIONS: Options =
     Options { is_acknowledged: true, receives_at_end: true, is_arbitration_silent: true };
 
