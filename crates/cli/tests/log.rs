@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::thread;
 
 /// Two buses, one malformed line, an error report and a step back in time.
 const LOG: &str = "\
@@ -27,9 +28,12 @@ fn candor(arguments: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It may refuse its input before reading all of it.
-    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
+    let mut stdin = child.stdin.take().unwrap();
+    thread::scope(|scope| {
+        // It may refuse its input before reading all of it, and write before that.
+        scope.spawn(move || stdin.write_all(input.as_bytes()));
+        child.wait_with_output().unwrap()
+    })
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -172,7 +172,8 @@ impl Recording {
         self
     }
 
-    /// Calls `look` each time before more is read, which may so be interrupted: an error of the kind [`ErrorKind::WouldBlock`] is a pause.
+    /// Calls `look` each time before more is read, which may so be interrupted: an error of the kind
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) is a pause.
     #[must_use]
     pub fn before_reading(mut self, look: impl FnMut() -> io::Result<()> + Send + 'static) -> Self {
         self.input.before_reading = Some(Box::new(look));
