@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use candor_diagnostics::Findings;
 use candor_events::{Bus, Filter, Format, Hub, Pattern, Subscriber};
-use candor_signal_service::{Config, Pace, Patience, Place, Service, Source};
+use candor_signal_service::{ClientTimeouts, Config, Pace, Place, Service, Source};
 use candor_signals::Database;
 use candor_time::Nanos;
 use candor_wire::can::Frame;
@@ -265,7 +265,10 @@ fn started(port: SocketAddr) -> (Service, SocketAddr) {
         dbus: Vec::new(),
         coalesce: Nanos::from_millis(1),
         allow_origin: Vec::new(),
-        patience: Patience { websocket_silence: Nanos::from_secs(3_600), ..Patience::default() },
+        client_timeouts: ClientTimeouts {
+            websocket_silence: Nanos::from_secs(3_600),
+            ..ClientTimeouts::default()
+        },
     });
     let service = service.unwrap_or_else(|error| panic!("{error}"));
     let Some(&Place::Tcp(address)) = service.places().first() else { panic!("it has no place") };

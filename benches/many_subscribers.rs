@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime};
 use candor_diagnostics::Findings;
 use candor_events::afb::Api;
 use candor_events::{Bus, Filter, Format, Hub, Pattern, Subscriber};
-use candor_signal_service::{Config, Pace, Patience, Place, Service, Source};
+use candor_signal_service::{ClientTimeouts, Config, Pace, Place, Service, Source};
 use candor_signals::Database;
 use candor_time::Nanos;
 use candor_wire::can::{Frame, StandardId};
@@ -205,7 +205,10 @@ fn serve(port: &str, tick: &str) {
         coalesce: tick.parse().unwrap_or(Nanos::from_millis(10)),
         allow_origin: Vec::new(),
         // The subscribers here read bytes, and answer no pings.
-        patience: Patience { websocket_silence: Nanos::from_secs(3_600), ..Patience::default() },
+        client_timeouts: ClientTimeouts {
+            websocket_silence: Nanos::from_secs(3_600),
+            ..ClientTimeouts::default()
+        },
     });
     let service = service.unwrap_or_else(|error| panic!("{error}"));
     if let Some(Place::Tcp(address)) = service.places().first() {

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use candor_signal_service::client::{Client, Event};
 use candor_signal_service::{
-    Batch, Config, Content, Encoding, Filter, Pace, Patience, Pattern, Place, Service, Source,
+    Batch, ClientTimeouts, Config, Content, Encoding, Filter, Pace, Pattern, Place, Service, Source,
 };
 use serde_json::json;
 
@@ -72,7 +72,7 @@ fn rate(events: u64, format: &str) -> Result<f64, Box<dyn Error>> {
         dbus: Vec::new(),
         coalesce: "1.5ms".parse()?,
         allow_origin: Vec::new(),
-        patience: Patience::default(),
+        client_timeouts: ClientTimeouts::default(),
     })?;
     let mut order = Order::default();
     let mut count = 0;

@@ -173,7 +173,7 @@ pub struct Outlet {
     transmitter: Box<dyn Transmitter>,
     counters: Arc<TransmitterCounters>,
     delivery: Delivery,
-    patience: Nanos,
+    timeout: Nanos,
     has_failed: bool,
 }
 
@@ -198,13 +198,13 @@ impl Outlet {
     ///
     /// # Errors
     /// It cannot be opened, or transmits nothing.
-    pub fn open(address: &Address, patience: Nanos) -> Result<Self, Error> {
+    pub fn open(address: &Address, timeout: Nanos) -> Result<Self, Error> {
         let name = address.to_string();
         let port = candor_drivers::open(address, Wanted::TRANSMITTER)?;
         let transmitter = port.transmitter.ok_or_else(|| {
             Error::new(&name, "this port cannot transmit").with_remedy("use another port")
         })?;
-        Ok(Self::from_transmitter(name, transmitter, patience))
+        Ok(Self::from_transmitter(name, transmitter, timeout))
     }
 
     /// Takes over a transmitter.
@@ -212,11 +212,11 @@ impl Outlet {
     pub fn from_transmitter(
         name: String,
         transmitter: Box<dyn Transmitter>,
-        patience: Nanos,
+        timeout: Nanos,
     ) -> Self {
         let counters = transmitter.counters();
         let delivery = Delivery::default();
-        Self { name, transmitter, counters, delivery, patience, has_failed: false }
+        Self { name, transmitter, counters, delivery, timeout, has_failed: false }
     }
 
     /// What messages call it.
@@ -267,10 +267,10 @@ impl Outlet {
                 return Outcome::Stopped;
             }
             let waited = time.now() - start;
-            if waited >= self.patience {
+            if waited >= self.timeout {
                 return Outcome::Refused(refusal);
             }
-            let most = (self.patience - waited).min(STOP_CHECK_INTERVAL);
+            let most = (self.timeout - waited).min(STOP_CHECK_INTERVAL);
             match refusal {
                 Refusal::Down => time.sleep_until(start + waited + most),
                 _ => time.wait(&mut *self.transmitter, most),
@@ -306,10 +306,10 @@ impl Outlet {
                 return true;
             }
             let waited = time.now() - start;
-            if waited >= self.patience || stop.load(Ordering::Relaxed) || self.has_failed() {
+            if waited >= self.timeout || stop.load(Ordering::Relaxed) || self.has_failed() {
                 return false;
             }
-            let most = (self.patience - waited).min(Nanos::from_millis(1));
+            let most = (self.timeout - waited).min(Nanos::from_millis(1));
             if flushed {
                 time.sleep_until(start + waited + most);
             } else {
@@ -512,8 +512,8 @@ pub(crate) mod tests {
             counters: Arc::default(),
         };
         narrow.counters.trouble.set("the disk is full");
-        let patience = Nanos::from_secs(1);
-        let outlet = Outlet::from_transmitter("test".into(), Box::new(narrow), patience);
+        let timeout = Nanos::from_secs(1);
+        let outlet = Outlet::from_transmitter("test".into(), Box::new(narrow), timeout);
         let mut outlets = [outlet];
         let (mut time, stop) = (TestTime::default(), Stop::new(false));
         for number in 0..5 {

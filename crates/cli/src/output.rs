@@ -16,11 +16,11 @@ pub(crate) fn print(text: &str) -> Result<(), String> {
 }
 
 /// The same, but nobody who does not read can keep the program from ending.
-pub(crate) fn print_within(text: String, patience: Duration) -> Result<(), String> {
+pub(crate) fn print_within(text: String, timeout: Duration) -> Result<(), String> {
     let (done, printed) = mpsc::channel();
     std::thread::spawn(move || done.send(print(&text)));
     // A thread that waits for its reader ends with the process.
-    printed.recv_timeout(patience).unwrap_or(Ok(()))
+    printed.recv_timeout(timeout).unwrap_or(Ok(()))
 }
 
 /// Writes `text` to standard output, when more follows; false if nobody reads any more.

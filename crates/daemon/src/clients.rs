@@ -72,14 +72,14 @@ impl ClientStatus {
 
     /// From when on it gives way to a new client; `None` while something is done for it.
     fn due(&self, room: Room) -> Option<u64> {
-        let (since, patience) = match *self.phase() {
+        let (since, timeout) = match *self.phase() {
             ClientPhase::Silent { since, again: false } => (since, room.asks_within),
             ClientPhase::Silent { since, again: true } | ClientPhase::Sending { since } => {
                 (since, room.gives_way)
             }
             ClientPhase::Busy | ClientPhase::Kept => return None,
         };
-        Some(since.saturating_add(patience.as_nanos()))
+        Some(since.saturating_add(timeout.as_nanos()))
     }
 
     /// For how long nothing has been done; `None` if something is.
@@ -314,13 +314,13 @@ impl Client {
     }
 
     /// Waits until nothing was done for it for so long.
-    pub(crate) async fn overdue(&self, patience: Nanos) {
-        let patience = patience.as_nanos();
+    pub(crate) async fn overdue(&self, timeout: Nanos) {
+        let timeout = timeout.as_nanos();
         loop {
             let left = match self.0.status.idle(now()) {
-                Some(idle) if idle >= patience => return,
-                Some(idle) => patience - idle,
-                None => patience,
+                Some(idle) if idle >= timeout => return,
+                Some(idle) => timeout - idle,
+                None => timeout,
             };
             tokio::time::sleep(Duration::from_nanos(left)).await;
         }

@@ -1,6 +1,6 @@
 //! HTTP/1.1 for a program that says what the answers are.
 //!
-//! A request has to come, and its answer has to be taken, within [`Limits::patience`]. The body of an answer may take
+//! A request has to come, and its answer has to be taken, within [`Limits::timeout`]. The body of an answer may take
 //! as long as it wants to come; a client that takes nothing of it for [`Limits::unread`] is hung up on. What is no
 //! request is refused with a reason.
 
@@ -44,7 +44,7 @@ pub struct Limits {
     /// Bytes of the head of a request; [`MIN_HEAD`] at least.
     pub head: usize,
     /// How long the head of a request may take to come, and an answer to be taken.
-    pub patience: Nanos,
+    pub timeout: Nanos,
     /// For how long a client may take nothing of what was sent to it while the body of an answer comes.
     pub unread: Nanos,
     /// Whether a connection may have several requests. If not, a client may end its half of the connection after the
@@ -227,7 +227,7 @@ async fn converse<B, F>(
     let (refusal, is_hurried) = tokio::select! {
         outcome = connection => (outcome.err().as_ref().and_then(Refusal::of), false),
         () = client.displaced() => (Some(Refusal::TooSlow), true),
-        () = client.overdue(limits.patience) => (Some(Refusal::TooSlow), false),
+        () = client.overdue(limits.timeout) => (Some(Refusal::TooSlow), false),
         () = gauge.stuck(limits.unread) => (None, true),
     };
     let is_due = match refusal {

@@ -23,7 +23,7 @@ pub struct Limits {
     /// Bytes of a request, its line feed apart.
     pub line_bytes: usize,
     /// How long a client may take to take an answer.
-    pub patience: Nanos,
+    pub timeout: Nanos,
     /// How long a client may ask for nothing, and watch nothing.
     pub idle: Nanos,
     /// If there is no room for one more client, the one that has been without an answer or news
@@ -44,7 +44,7 @@ impl Default for Limits {
         Self {
             clients: 16,
             line_bytes: 32 << 10,
-            patience: Nanos::from_secs(5),
+            timeout: Nanos::from_secs(5),
             idle: Nanos::from_secs(600),
             gives_way: Nanos::from_secs(1),
             asks_within: Nanos::from_millis(50),
@@ -247,8 +247,8 @@ impl<P: Protocol> LineSession<P> {
     }
 
     async fn send(&mut self, line: &[u8]) -> Option<()> {
-        let patience = Duration::from_nanos(self.limits.patience.as_nanos());
-        tokio::time::timeout(patience, self.stream.write_all(line)).await.ok()?.ok()
+        let timeout = Duration::from_nanos(self.limits.timeout.as_nanos());
+        tokio::time::timeout(timeout, self.stream.write_all(line)).await.ok()?.ok()
     }
 }
 

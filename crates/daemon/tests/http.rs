@@ -23,10 +23,10 @@ use hyper::{Request, Response};
 const TIMEOUT: Duration = Duration::from_secs(60);
 const REQUEST: &[u8] = b"GET /some HTTP/1.1\r\n\r\n";
 
-fn limits(clients: usize, patience: Nanos) -> Limits {
+fn limits(clients: usize, timeout: Nanos) -> Limits {
     let gives_way = Nanos::from_millis(50);
     let room = Room { clients, gives_way, asks_within: gives_way };
-    Limits { room, head: MIN_HEAD, patience, unread: Nanos::from_secs(60), keeps_alive: false }
+    Limits { room, head: MIN_HEAD, timeout, unread: Nanos::from_secs(60), keeps_alive: false }
 }
 
 /// Answers with the path; keeps a connection if it is asked for `/keep`.
@@ -72,8 +72,8 @@ fn now() -> Instant<Monotonic> {
 
 #[test]
 fn a_slow_request_ends_after_its_time() {
-    let patience = Nanos::from_millis(500);
-    let (_reactor, address) = start(limits(8, patience));
+    let timeout = Nanos::from_millis(500);
+    let (_reactor, address) = start(limits(8, timeout));
     let begin = now();
     // A byte now and then makes no difference.
     let mut dribbling = connect(address);
@@ -93,7 +93,7 @@ fn a_slow_request_ends_after_its_time() {
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&answer));
         let took = now() - begin;
-        assert!(took >= patience && took < patience + Nanos::from_secs(2), "{took}");
+        assert!(took >= timeout && took < timeout + Nanos::from_secs(2), "{took}");
     }
     feeder.join().unwrap();
 }
@@ -161,8 +161,8 @@ fn bad_requests_are_refused_with_the_reason() {
 
 #[test]
 fn a_connection_may_have_several_requests() {
-    let patience = Nanos::from_secs(2);
-    let (_reactor, address) = start(Limits { keeps_alive: true, ..limits(8, patience) });
+    let timeout = Nanos::from_secs(2);
+    let (_reactor, address) = start(Limits { keeps_alive: true, ..limits(8, timeout) });
     let mut stream = connect(address);
     let begin = now();
     for _ in 0..3 {

@@ -54,7 +54,7 @@ pub const MAX_REQUEST: usize = http::MIN_HEAD;
 const LIMITS: Limits = Limits {
     room: Room { clients: MAX_CLIENTS, gives_way: GIVES_WAY, asks_within: GIVES_WAY },
     head: MAX_REQUEST,
-    patience: REQUEST_TIMEOUT,
+    timeout: REQUEST_TIMEOUT,
     unread: REQUEST_TIMEOUT,
     keeps_alive: false,
 };

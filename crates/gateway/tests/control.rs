@@ -208,7 +208,7 @@ fn bad_input_is_answered_and_the_next_line_is_read() {
 #[test]
 fn ten_thousand_requests_are_answered_in_order() {
     const COUNT: u64 = 10_000;
-    let scene = scene(Limits { patience: Nanos::from_secs(60), ..Limits::default() });
+    let scene = scene(Limits { timeout: Nanos::from_secs(60), ..Limits::default() });
     let Plain { mut stream, reader } = Plain::connect(&scene.path);
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -229,7 +229,7 @@ fn ten_thousand_requests_are_answered_in_order() {
 
 #[test]
 fn a_slow_client_is_disconnected_and_holds_nobody_up() {
-    let limits = Limits { patience: Nanos::from_millis(50), ..Limits::default() };
+    let limits = Limits { timeout: Nanos::from_millis(50), ..Limits::default() };
     let scene = scene(limits);
     scene.handler.lock().unwrap().rules = 20_000;
     let mut slow = Plain::connect(&scene.path);

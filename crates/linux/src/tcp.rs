@@ -102,14 +102,14 @@ pub fn set_send_buffer(stream: impl AsFd, bytes: u32) -> Result<(), Error> {
         .map_err(|errno| Error::new("limit the bytes in flight on", "a connection", errno.into()))
 }
 
-/// Gives a connection up after `patience` without an answer, whether something was sent
+/// Gives a connection up after `timeout` without an answer, whether something was sent
 /// (`TCP_USER_TIMEOUT`) or not (`SO_KEEPALIVE`, asks three times).
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn set_patience(stream: &TcpStream, patience: Nanos) -> Result<(), Error> {
+pub fn set_user_timeout(stream: &TcpStream, timeout: Nanos) -> Result<(), Error> {
     // The kernel takes more for a negative number.
-    let millis = (patience.as_nanos() / 1_000_000).min(c_int::MAX.unsigned_abs().into()) as u32;
+    let millis = (timeout.as_nanos() / 1_000_000).min(c_int::MAX.unsigned_abs().into()) as u32;
     // Quiet for a half of it, and then three questions.
     let seconds = |millis: u32| Duration::from_secs((millis / 1_000).max(1).into());
     sockopt::set_tcp_user_timeout(stream, millis)
@@ -133,7 +133,7 @@ mod tests {
             let stream = connect(listener.local_addr().unwrap()).unwrap();
             assert_eq!(poll::wait(&stream, Interest::Write, None), Ok(true));
             assert!(stream.take_error().unwrap().is_none());
-            set_patience(&stream, Nanos::from_secs(10)).unwrap();
+            set_user_timeout(&stream, Nanos::from_secs(10)).unwrap();
             let (mut accepted, _) = listener.accept().unwrap();
             // Until nothing fits in any more.
             let mut sent = 0;

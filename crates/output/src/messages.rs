@@ -68,11 +68,11 @@ pub fn in_background() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until everything that was said is written, but for a reader not longer than `patience`. To be called before
+/// Waits until everything that was said is written, but for a reader not longer than `timeout`. To be called before
 /// the program ends.
-pub fn finish(patience: Duration) {
+pub fn finish(timeout: Duration) {
     if let Some(queue) = QUEUE.get() {
-        queue.finish(patience);
+        queue.finish(timeout);
     }
 }
 
@@ -127,13 +127,13 @@ impl Queue {
         self.0.changed.notify_all();
     }
 
-    fn finish(&self, patience: Duration) {
+    fn finish(&self, timeout: Duration) {
         let is_busy = |state: &mut State| state.is_writing || !state.waiting.is_empty();
         // Without any, the thread would not get the lock.
-        let patience = patience.max(Duration::from_millis(1));
+        let timeout = timeout.max(Duration::from_millis(1));
         let mut state = self.0.state();
         loop {
-            let waited = self.0.changed.wait_timeout_while(state, patience, is_busy);
+            let waited = self.0.changed.wait_timeout_while(state, timeout, is_busy);
             let (now, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             // On a busy machine the thread may not have begun: that is no fault of a reader.
             if !timeout.timed_out() || now.is_writing {
@@ -228,7 +228,7 @@ mod tests {
         let (reader, writer) = io::pipe().unwrap();
         std::thread::scope(|scope| {
             let finished = scope.spawn(|| queue.finish(Duration::from_millis(1)));
-            // It waits meanwhile, for more than its patience.
+            // It waits meanwhile, for more than its timeout.
             for _ in 0..200 {
                 std::thread::yield_now();
             }

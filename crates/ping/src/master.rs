@@ -308,8 +308,8 @@ impl Master {
 
     fn due_of(&self, track: &Running) -> Option<Instant<Monotonic>> {
         // An answer at the very end is in time.
-        let patience = self.plan.timeout + Nanos::from_nanos(1);
-        let timeout = track.open.get(track.waiting).map(|open| open.sent + patience);
+        let beyond = self.plan.timeout + Nanos::from_nanos(1);
+        let timeout = track.open.get(track.waiting).map(|open| open.sent + beyond);
         let is_over =
             self.is_ended || self.plan.count.is_some_and(|count| track.numbered() >= count);
         if is_over || self.plan.pace == Pace::OneAtATime && timeout.is_some() {

@@ -91,7 +91,7 @@ enum Stream {
 
 impl Stream {
     /// How long to wait for what is read; `None` for as long as it takes.
-    fn set_patience(&self, time: Option<Duration>) -> io::Result<()> {
+    fn set_timeout(&self, time: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_read_timeout(time),
             Self::Unix(stream) => stream.set_read_timeout(time),
@@ -128,8 +128,8 @@ impl Write for Stream {
 ///
 /// # Errors
 /// Why the last one cannot be reached, as half a sentence.
-fn reach(place: &str, patience: Duration) -> Result<TcpStream, String> {
-    let until = clock::now::<Monotonic>().as_nanos() + patience.as_nanos() as u64;
+fn reach(place: &str, timeout: Duration) -> Result<TcpStream, String> {
+    let until = clock::now::<Monotonic>().as_nanos() + timeout.as_nanos() as u64;
     let addresses = match place.parse() {
         Ok(address) => vec![address],
         Err(_) => candor_drivers::addresses(place)?,
@@ -164,7 +164,7 @@ pub struct Client {
     names: HashMap<u32, Arc<str>>,
     base_us: u64,
     /// How long the socket waits for what is read, as it was last told.
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
 impl Client {
@@ -201,7 +201,7 @@ impl Client {
             let _ = stream.set_nodelay(true);
             Stream::Tcp(stream)
         };
-        stream.set_patience(Some(ANSWER_TIMEOUT)).map_err(fails)?;
+        stream.set_timeout(Some(ANSWER_TIMEOUT)).map_err(fails)?;
         let (socket, _) = tungstenite::client(request, stream).map_err(|error| match error {
             HandshakeError::Failure(tungstenite::Error::Http(answer))
                 if matches!(answer.status(), StatusCode::OK | StatusCode::NOT_FOUND) =>
@@ -218,7 +218,7 @@ impl Client {
             events: VecDeque::new(),
             names: HashMap::new(),
             base_us: 0,
-            patience: Some(ANSWER_TIMEOUT),
+            timeout: Some(ANSWER_TIMEOUT),
         })
     }
 
@@ -286,9 +286,9 @@ impl Client {
 
     /// What is read from now on may take as long as it takes.
     fn wait_for_ever(&mut self) -> Result<(), Error> {
-        if self.patience.take().is_some() {
+        if self.timeout.take().is_some() {
             let stream = self.socket.get_ref();
-            stream.set_patience(None).map_err(|error| Error::Ended(error.to_string()))?;
+            stream.set_timeout(None).map_err(|error| Error::Ended(error.to_string()))?;
         }
         Ok(())
     }
@@ -457,8 +457,8 @@ mod tests {
         tcp::set_backlog(&listener, 0).unwrap();
         let address = listener.local_addr().unwrap();
         let _waits = TcpStream::connect(address).unwrap();
-        let (patience, start) = (Duration::from_millis(200), clock::now::<Monotonic>());
-        let error = reach(&address.to_string(), patience).unwrap_err();
+        let (timeout, start) = (Duration::from_millis(200), clock::now::<Monotonic>());
+        let error = reach(&address.to_string(), timeout).unwrap_err();
         assert_eq!(error, format!("{address} does not answer"));
         let took = clock::now() - start;
         assert!(took.as_nanos() >= 200_000_000, "{took}");

@@ -224,7 +224,7 @@ impl Connection {
     async fn work(&mut self, socket: impl AsyncRead + AsyncWrite + Unpin) {
         let (mut from_client, mut to_client) = tokio::io::split(socket);
         let mut stop = self.session.shared().stop.subscribe();
-        let limit = self.session.shared().patience.websocket_silence;
+        let limit = self.session.shared().client_timeouts.websocket_silence;
         let mut silence = Silence::new(limit);
         let mut alarm = pin!(sleep(silence.left()));
         let mut is_behind = false;

@@ -13,7 +13,7 @@ use candor_port::{Address, Medium};
 use candor_signals::Database;
 use candor_time::Nanos;
 
-use crate::{BusAddress, Config, Pace, Patience, Place, Source, WebOrigin, ingest};
+use crate::{BusAddress, ClientTimeouts, Config, Pace, Place, Source, WebOrigin, ingest};
 
 /// Where it is served if nothing else is said.
 pub const LISTEN: &str = "127.0.0.1:1234";
@@ -22,11 +22,11 @@ pub const COALESCE: Nanos = Nanos::from_micros(1_500);
 /// The longest time for which they may be gathered.
 pub const MOST_COALESCE: Nanos = Nanos::from_secs(1);
 /// The shortest and the longest time for which a client may be gone.
-pub const LEAST_PATIENCE: Nanos = Nanos::from_secs(1);
-/// See [`LEAST_PATIENCE`].
-pub const MOST_PATIENCE: Nanos = Nanos::from_secs(3_600);
+pub const LEAST_CLIENT_TIMEOUT: Nanos = Nanos::from_secs(1);
+/// See [`LEAST_CLIENT_TIMEOUT`].
+pub const MOST_CLIENT_TIMEOUT: Nanos = Nanos::from_secs(3_600);
 /// Both, as people write them.
-pub const PATIENCE: &str = "1s to 1h";
+pub const CLIENT_TIMEOUT_RANGE: &str = "1s to 1h";
 /// What such files are called.
 pub const KIND: &str = "file of the signal service";
 
@@ -51,18 +51,18 @@ pub struct Fixed {
     /// The pages that may use it, beside its own.
     pub allow_origin: Vec<WebOrigin>,
     /// How long clients may be gone before their places are free again.
-    pub patience: Patience,
+    pub client_timeouts: ClientTimeouts,
 }
 
 impl From<&Config> for Fixed {
     fn from(config: &Config) -> Self {
-        let Config { listen, dbus, coalesce, allow_origin, patience, sources: _ } = config;
+        let Config { listen, dbus, coalesce, allow_origin, client_timeouts, sources: _ } = config;
         Self {
             listen: listen.clone(),
             dbus: dbus.clone(),
             coalesce: *coalesce,
             allow_origin: allow_origin.clone(),
-            patience: *patience,
+            client_timeouts: *client_timeouts,
         }
     }
 }
@@ -108,21 +108,23 @@ impl Reader<'_> {
         }
         let sources = self.buses(buses);
         let allow_origin = self.allow_origin(&mut root);
-        let patience = self.patience(&mut root);
+        let client_timeouts = self.client_timeouts(&mut root);
         let coalesce = coalesce.unwrap_or(COALESCE);
-        let fixed = Fixed { listen, dbus, coalesce, allow_origin, patience };
+        let fixed = Fixed { listen, dbus, coalesce, allow_origin, client_timeouts };
         if let Some(running) = running.filter(|_| !self.findings.has_errors()) {
             self.compare(&root, &fixed, running);
         }
         root.finish();
-        let Fixed { listen, dbus, coalesce, allow_origin, patience } = fixed;
-        Some(Config { sources, listen, dbus, coalesce, allow_origin, patience })
+        let Fixed { listen, dbus, coalesce, allow_origin, client_timeouts } = fixed;
+        Some(Config { sources, listen, dbus, coalesce, allow_origin, client_timeouts })
     }
 
     /// What cannot be changed is what it was.
     fn compare(&self, root: &Section<'_>, fixed: &Fixed, running: &Fixed) {
-        let (silence, unread) =
-            (|it: &Fixed| it.patience.websocket_silence, |it: &Fixed| it.patience.sse_unread);
+        let (silence, unread) = (
+            |it: &Fixed| it.client_timeouts.websocket_silence,
+            |it: &Fixed| it.client_timeouts.sse_unread,
+        );
         let is_changed = [
             ("listen", fixed.listen != running.listen),
             ("dbus", fixed.dbus != running.dbus),
@@ -201,19 +203,19 @@ impl Reader<'_> {
         origins
     }
 
-    fn patience(&self, root: &mut Section<'_>) -> Patience {
-        let default = Patience::default();
+    fn client_timeouts(&self, root: &mut Section<'_>) -> ClientTimeouts {
+        let default = ClientTimeouts::default();
         let mut time = |key: &'static str, default: Nanos| {
             let Some(value) = root.value(key) else { return default };
             let Some(time) = value.nanos(key, self.findings) else { return default };
-            if !(LEAST_PATIENCE..=MOST_PATIENCE).contains(&time) {
+            if !(LEAST_CLIENT_TIMEOUT..=MOST_CLIENT_TIMEOUT).contains(&time) {
                 let message = format!("`{key}` is {time}");
-                let hint = format!("use {PATIENCE}; {default} if it is not given");
+                let hint = format!("use {CLIENT_TIMEOUT_RANGE}; {default} if it is not given");
                 self.findings.error_with_hint(&value.origin, message, hint);
             }
             time
         };
-        Patience {
+        ClientTimeouts {
             websocket_silence: time("websocket_silence", default.websocket_silence),
             sse_unread: time("sse_unread", default.sse_unread),
         }
@@ -403,7 +405,7 @@ mod tests {
             dbus: Vec::new(),
             coalesce: COALESCE,
             allow_origin: Vec::new(),
-            patience: Patience::default(),
+            client_timeouts: ClientTimeouts::default(),
         }
     }
 
@@ -419,8 +421,9 @@ mod tests {
         assert_eq!(config.coalesce, Nanos::from_millis(2));
         assert_eq!(config.listen.len(), 2);
         assert_eq!(config.allow_origin, ["http://localhost:5173".parse().unwrap()]);
-        let patience = Patience { websocket_silence: Nanos::from_secs(5), ..Patience::default() };
-        assert_eq!(config.patience, patience);
+        let client_timeouts =
+            ClientTimeouts { websocket_silence: Nanos::from_secs(5), ..ClientTimeouts::default() };
+        assert_eq!(config.client_timeouts, client_timeouts);
         let [raw, car] = &config.sources[..] else { panic!("{config:?}") };
         assert_eq!((raw.name.as_str(), raw.database.is_none()), ("raw", true));
         let messages = car.database.as_ref().unwrap().messages();

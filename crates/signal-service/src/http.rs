@@ -24,17 +24,17 @@ use tungstenite::handshake::derive_accept_key;
 use crate::stats::Stats;
 use crate::stream::{self, Content};
 use crate::verbs::VerbResponse as Made;
-use crate::{Patience, Shared, connection, verbs};
+use crate::{ClientTimeouts, Shared, connection, verbs};
 
 /// A client for which nothing was done for so long gives way to a new one if there is no room.
 const GIVES_WAY: Nanos = Nanos::from_millis(100);
 
-const fn limits(patience: Patience) -> Limits {
+const fn limits(client_timeouts: ClientTimeouts) -> Limits {
     Limits {
         room: Room { clients: 2_048, gives_way: GIVES_WAY, asks_within: GIVES_WAY },
         head: 64 << 10,
-        patience: Nanos::from_secs(5),
-        unread: patience.sse_unread,
+        timeout: Nanos::from_secs(5),
+        unread: client_timeouts.sse_unread,
         keeps_alive: true,
     }
 }
@@ -67,7 +67,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Serves until it is told to stop. Subscribers are told so; what is open after that ends with the reactor.
 pub(crate) async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>) {
     let mut stop = shared.stop.subscribe();
-    let limits = limits(shared.patience);
+    let limits = limits(shared.client_timeouts);
     for listener in listeners {
         let shared = Arc::clone(&shared);
         // A web page could be behind an address, but not behind a file.

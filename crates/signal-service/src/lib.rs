@@ -111,12 +111,12 @@ pub struct Config {
     /// The pages that may use it, beside its own.
     pub allow_origin: Vec<WebOrigin>,
     /// How long clients may be gone before their places are free again.
-    pub patience: Patience,
+    pub client_timeouts: ClientTimeouts,
 }
 
 /// How long clients may be gone, without a word, before their places are free again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct ClientTimeouts {
     /// For how long a client of the WebSocket may neither send anything, such as a pong, nor read anything if it is behind.
     /// After half of it, it is sent a ping.
     pub websocket_silence: Nanos,
@@ -124,7 +124,7 @@ pub struct Patience {
     pub sse_unread: Nanos,
 }
 
-impl Default for Patience {
+impl Default for ClientTimeouts {
     fn default() -> Self {
         Self { websocket_silence: Nanos::from_secs(20), sse_unread: Nanos::from_secs(60) }
     }
@@ -192,7 +192,7 @@ struct Shared {
     reactor: OnceLock<Handle>,
     /// The pages that may ask, beside its own.
     allow_origin: Vec<WebOrigin>,
-    patience: Patience,
+    client_timeouts: ClientTimeouts,
     /// To how many topics all clients together may subscribe.
     most_topics: usize,
     /// Whether everything is to end.
@@ -212,7 +212,7 @@ impl Shared {
             turns: Turns::default(),
             reactor: OnceLock::new(),
             allow_origin: Vec::new(),
-            patience: Patience::default(),
+            client_timeouts: ClientTimeouts::default(),
             most_topics: MOST_TOPICS,
             stop: watch::Sender::new(false),
             started: clock::now(),
@@ -281,7 +281,7 @@ impl Service {
     /// # Errors
     /// The same.
     pub fn start_with(config: Config, naming: Naming) -> Result<Self, Error> {
-        let Config { sources, listen, dbus, coalesce, allow_origin, patience } = config;
+        let Config { sources, listen, dbus, coalesce, allow_origin, client_timeouts } = config;
         candor_linux::limits::give_back_large_pieces();
         let (mut listeners, mut places, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
         for place in &listen {
@@ -301,7 +301,7 @@ impl Service {
         let intakes = receivers.iter().map(|(_, opened)| Arc::clone(&opened.intake)).collect();
         let mut shared = Shared::new(Hub::with_naming(buses, naming));
         shared.intakes = Mutex::new(intakes);
-        (shared.allow_origin, shared.patience) = (allow_origin, patience);
+        (shared.allow_origin, shared.client_timeouts) = (allow_origin, client_timeouts);
         let shared = Arc::new(shared);
         let serve = http::serve(listeners, Arc::clone(&shared));
         let server = Reactor::start("signal-service", serve).map_err(Error::Kernel)?;

@@ -12,7 +12,9 @@ use candor_diagnostics::Findings;
 use candor_linux::clock;
 use candor_signal_service::client::Error;
 use candor_signal_service::dbus::client::{Client, Content, Options};
-use candor_signal_service::{BusAddress, Config, Pace, Patience, Place, Service, Source, client};
+use candor_signal_service::{
+    BusAddress, ClientTimeouts, Config, Pace, Place, Service, Source, client,
+};
 use candor_signals::Database;
 use candor_time::{Instant, Monotonic, Nanos};
 use serde_json::Value;
@@ -110,7 +112,7 @@ impl Bench {
             dbus: vec![address_of(&folder)],
             coalesce: Nanos::from_micros(1_500),
             allow_origin: Vec::new(),
-            patience: Patience::default(),
+            client_timeouts: ClientTimeouts::default(),
         });
         Self { service: service.unwrap(), daemon: Some(daemon), folder, sender, target }
     }
@@ -345,7 +347,7 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
             dbus: vec![address],
             coalesce: Nanos::ZERO,
             allow_origin: Vec::new(),
-            patience: Patience::default(),
+            client_timeouts: ClientTimeouts::default(),
         })
     };
     let error = start(bench.address()).unwrap_err().to_string();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use candor_diagnostics::Findings;
 use candor_linux::{clock, limits};
-use candor_signal_service::{Config, Pace, Patience, Place, Service, Source};
+use candor_signal_service::{ClientTimeouts, Config, Pace, Place, Service, Source};
 use candor_signals::Database;
 use candor_time::{Monotonic, Nanos};
 use tungstenite::protocol::WebSocketConfig;
@@ -42,7 +42,10 @@ fn service() -> Service {
         dbus: Vec::new(),
         coalesce: Nanos::from_micros(1_500),
         allow_origin: Vec::new(),
-        patience: Patience { websocket_silence: Nanos::from_secs(600), ..Patience::default() },
+        client_timeouts: ClientTimeouts {
+            websocket_silence: Nanos::from_secs(600),
+            ..ClientTimeouts::default()
+        },
     })
     .unwrap()
 }

@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use candor_signal_service::{Config, Naming, Pace, Patience, Service, Source};
+use candor_signal_service::{ClientTimeouts, Config, Naming, Pace, Service, Source};
 use candor_time::Nanos;
 
 fn source(name: &str, port: &str) -> Source {
@@ -29,7 +29,7 @@ fn a_port_that_is_removed_is_closed_and_can_come_back() {
         dbus: Vec::new(),
         coalesce: Nanos::from_micros(1_500),
         allow_origin: Vec::new(),
-        patience: Patience::default(),
+        client_timeouts: ClientTimeouts::default(),
     };
     let stays = || source("stays", &format!("file:{}", log.display()));
     let mut service = Service::start_with(config, Naming::Always).unwrap();

@@ -16,7 +16,7 @@ use candor_events::binary::{self, Encoding};
 use candor_linux::clock;
 use candor_signal_service::client::{Client, Error, Event};
 use candor_signal_service::{
-    Batch, Config, Content, Filter, Pace, Patience, Pattern, Place, Service, Source,
+    Batch, ClientTimeouts, Config, Content, Filter, Pace, Pattern, Place, Service, Source,
 };
 use candor_signals::Database;
 use candor_time::{Monotonic, Nanos};
@@ -41,10 +41,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self::with(DBC, Patience::default())
+        Self::with(DBC, ClientTimeouts::default())
     }
 
-    fn with(dbc: &str, patience: Patience) -> Self {
+    fn with(dbc: &str, client_timeouts: ClientTimeouts) -> Self {
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         // Free a moment ago; the kernel gives out others first.
         let target = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -63,7 +63,7 @@ impl Bench {
             dbus: Vec::new(),
             coalesce: Nanos::from_micros(1_500),
             allow_origin: vec!["http://localhost:5173".parse().unwrap()],
-            patience,
+            client_timeouts,
         });
         Self { folder, service: service.unwrap(), sender, target }
     }
@@ -198,7 +198,7 @@ fn numbers_arrive_to_the_last_bit() {
     // Multiples of an odd number near the golden ratio.
     let spread = (1..2_000_u64).map(|at| at.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let values: Vec<f64> = ends.into_iter().chain(spread.map(f64::from_bits)).collect();
-    let bench = Bench::with(DBC, Patience::default());
+    let bench = Bench::with(DBC, ClientTimeouts::default());
     for encoding in [None, Some(Encoding::Cbor), Some(Encoding::MessagePack)] {
         let mut client = Client::connect_with(&bench.url(), encoding).unwrap();
         client.subscribe(&["Motor.*".to_owned()], false).unwrap();
@@ -441,7 +441,7 @@ fn a_unix_socket_is_its_users_and_replaced_only_if_nobody_listens() {
             dbus: Vec::new(),
             coalesce: Nanos::ZERO,
             allow_origin: Vec::new(),
-            patience: Patience::default(),
+            client_timeouts: ClientTimeouts::default(),
         })
     };
     let refused = |place: &Place| start(place).unwrap_err().to_string();
@@ -549,7 +549,7 @@ fn signals_are_subscribed_to_and_come() {
 fn a_subscriber_that_does_not_read_is_told_what_it_missed_and_slows_nobody() {
     // However slow this machine is, it is not silent for too long.
     let websocket_silence = Nanos::from_secs(3_600);
-    let bench = Bench::with(DBC, Patience { websocket_silence, ..Patience::default() });
+    let bench = Bench::with(DBC, ClientTimeouts { websocket_silence, ..ClientTimeouts::default() });
     let mut good = bench.client();
     let mut slow = bench.client();
     for client in [&mut good, &mut slow] {
@@ -665,7 +665,7 @@ fn pages_of_others_and_other_machines_are_refused() {
         dbus: Vec::new(),
         coalesce: Nanos::ZERO,
         allow_origin: Vec::new(),
-        patience: Patience::default(),
+        client_timeouts: ClientTimeouts::default(),
     });
     assert!(refused.unwrap_err().to_string().contains("other machines could reach it"));
 }
@@ -840,7 +840,7 @@ fn large(messages: u32) -> String {
 #[test]
 fn long_calls_hold_up_nobody_and_their_answers_are_what_short_ones_say() {
     const MESSAGES: u32 = 500;
-    let bench = Bench::with(&large(MESSAGES), Patience::default());
+    let bench = Bench::with(&large(MESSAGES), ClientTimeouts::default());
     for id in 0..MESSAGES {
         bench.send(256 + id, id as u16);
     }
@@ -975,7 +975,7 @@ fn who_wants_newest_values_is_sent_few_that_it_does_not_read() {
 #[test]
 fn who_is_gone_without_a_word_leaves_and_who_is_slow_stays() {
     let limit = Nanos::from_secs(4);
-    let bench = Bench::with(DBC, Patience { websocket_silence: limit, sse_unread: limit });
+    let bench = Bench::with(DBC, ClientTimeouts { websocket_silence: limit, sse_unread: limit });
     let call = r#"[2,"1","low-can/subscribe",{"id":"*"}]"#;
     let subscribed = || {
         let mut socket = bench.socket();
@@ -1076,7 +1076,7 @@ fn recording(lines: &str, dbc: Option<&str>, coalesce: Nanos) -> (Service, TempD
         dbus: Vec::new(),
         coalesce,
         allow_origin: Vec::new(),
-        patience: Patience::default(),
+        client_timeouts: ClientTimeouts::default(),
     });
     (service.unwrap(), folder)
 }

@@ -8,9 +8,11 @@ use candor_daemon::supervise::{Load, Next, Supervised, Supervision};
 use candor_diagnostics::counted;
 use candor_linux::signal::{Signal, Signals};
 use candor_output::{messages, say};
-use candor_signal_service::file::{LEAST_PATIENCE, LISTEN, MOST_COALESCE, MOST_PATIENCE, PATIENCE};
+use candor_signal_service::file::{
+    CLIENT_TIMEOUT_RANGE, LEAST_CLIENT_TIMEOUT, LISTEN, MOST_CLIENT_TIMEOUT, MOST_COALESCE,
+};
 use candor_signal_service::{
-    BusAddress, Config, Naming, Pace, Patience, Place, Service, Source, WebOrigin, dbus,
+    BusAddress, ClientTimeouts, Config, Naming, Pace, Place, Service, Source, WebOrigin, dbus,
 };
 use candor_signals::Database;
 use candor_time::Nanos;
@@ -59,10 +61,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<WebOrigin>,
     /// For how long a client of the WebSocket may send nothing, and answer no ping, before it is closed; 1s to 1h
-    #[arg(long, value_name = "TIME", default_value = "20s", allow_hyphen_values = true, value_parser = read_patience)]
+    #[arg(long, value_name = "TIME", default_value = "20s", allow_hyphen_values = true, value_parser = read_client_timeout)]
     websocket_silence: Nanos,
     /// For how long a client of Server-Sent Events may take nothing of what it was sent before it is closed; 1s to 1h
-    #[arg(long, value_name = "TIME", default_value = "60s", allow_hyphen_values = true, value_parser = read_patience)]
+    #[arg(long, value_name = "TIME", default_value = "60s", allow_hyphen_values = true, value_parser = read_client_timeout)]
     sse_unread: Nanos,
 }
 
@@ -89,11 +91,11 @@ fn read_coalesce(text: &str) -> Result<Nanos, String> {
     Ok(time)
 }
 
-fn read_patience(text: &str) -> Result<Nanos, String> {
+fn read_client_timeout(text: &str) -> Result<Nanos, String> {
     let is_negative = text.starts_with('-');
     let time = if is_negative { Nanos::ZERO } else { duration::read(text)? };
-    if !(LEAST_PATIENCE..=MOST_PATIENCE).contains(&time) {
-        return Err(format!("use {PATIENCE}"));
+    if !(LEAST_CLIENT_TIMEOUT..=MOST_CLIENT_TIMEOUT).contains(&time) {
+        return Err(format!("use {CLIENT_TIMEOUT_RANGE}"));
     }
     Ok(time)
 }
@@ -171,7 +173,7 @@ fn serve_options(args: &ServeArgs, signals: &Signals) -> Answer {
         dbus: args.dbus.clone(),
         coalesce: args.coalesce,
         allow_origin: args.allow_origin.clone(),
-        patience: Patience {
+        client_timeouts: ClientTimeouts {
             websocket_silence: args.websocket_silence,
             sse_unread: args.sse_unread,
         },
@@ -313,11 +315,11 @@ mod tests {
     #[test]
     fn patience_has_bounds() {
         let times = ["1s", "20s", "1h", "0", "999ms", "61min"];
-        let are_right = times.map(|time| read_patience(time).is_ok());
+        let are_right = times.map(|time| read_client_timeout(time).is_ok());
         assert_eq!(are_right, [true, true, true, false, false, false]);
-        let default = Patience::default();
-        assert_eq!(read_patience("20s"), Ok(default.websocket_silence));
-        assert_eq!(read_patience("60s"), Ok(default.sse_unread));
+        let default = ClientTimeouts::default();
+        assert_eq!(read_client_timeout("20s"), Ok(default.websocket_silence));
+        assert_eq!(read_client_timeout("60s"), Ok(default.sse_unread));
     }
 
     #[test]

@@ -43,8 +43,8 @@ const LOOKS: u32 = 16;
 
 impl Gauge {
     /// Waits until there was something to be read for so long, and the client took nothing of it.
-    pub(crate) async fn stuck(self, patience: Nanos) {
-        let pause = Duration::from_nanos(patience.as_nanos()) / LOOKS;
+    pub(crate) async fn stuck(self, timeout: Nanos) {
+        let pause = Duration::from_nanos(timeout.as_nanos()) / LOOKS;
         let mut before = (0, 0);
         let mut looks = 0;
         // Counted instead of measured: who stops this process stops no client.

@@ -113,7 +113,7 @@ impl Shared {
 fn prepare(stream: &TcpStream) -> bool {
     stream.set_nonblocking(false).is_ok()
         && stream.set_nodelay(true).is_ok()
-        && tcp::set_patience(stream, ANSWER_TIMEOUT).is_ok()
+        && tcp::set_user_timeout(stream, ANSWER_TIMEOUT).is_ok()
         && tcp::set_unsent_bound(stream, MOST_UNSENT).is_ok()
         && tcp::set_send_buffer(stream, MOST_UNDER_WAY).is_ok()
         && tcp::send(stream, &HELLO) == Ok(Some(HELLO.len()))

@@ -91,7 +91,7 @@ pub struct Client {
     lines: Lines,
     path: PathBuf,
     version: Version,
-    patience: Nanos,
+    timeout: Nanos,
 }
 
 impl Client {
@@ -112,7 +112,7 @@ impl Client {
             lines: Lines::new(MAX_LINE),
             path: path.to_owned(),
             version: Version::default(),
-            patience: ANSWER_TIMEOUT,
+            timeout: ANSWER_TIMEOUT,
         };
         client.version = match client.request(&Request::Version)? {
             Answer::Version(version) => version,
@@ -134,7 +134,7 @@ impl Client {
     /// # Errors
     /// There is none, or it is no.
     pub fn request(&mut self, request: &Request) -> Result<Answer, ClientError> {
-        self.patience = match request {
+        self.timeout = match request {
             Request::Load { .. } => LOAD_TIMEOUT,
             _ => ANSWER_TIMEOUT,
         };
@@ -153,7 +153,7 @@ impl Client {
     /// The gateway cannot be asked.
     pub fn watch(mut self, interval: Nanos) -> Result<Snapshots, ClientError> {
         let interval_ms = interval.as_nanos() / 1_000_000;
-        self.patience = ANSWER_TIMEOUT + interval;
+        self.timeout = ANSWER_TIMEOUT + interval;
         self.send(&Request::Watch { interval_ms })?;
         Ok(Snapshots { client: self, is_over: false })
     }
@@ -170,11 +170,11 @@ impl Client {
         let line = request
             .encode()
             .map_err(|reason| self.io(io::Error::new(ErrorKind::InvalidInput, reason)))?;
-        let patience = Some(Duration::from_nanos(self.patience.as_nanos()));
+        let timeout = Some(Duration::from_nanos(self.timeout.as_nanos()));
         let sent = self
             .stream
-            .set_write_timeout(patience)
-            .and_then(|()| self.stream.set_read_timeout(patience))
+            .set_write_timeout(timeout)
+            .and_then(|()| self.stream.set_read_timeout(timeout))
             .and_then(|()| self.stream.write_all(&line));
         match sent {
             // What it said before it ended the connection is of more use.
@@ -213,7 +213,7 @@ impl Client {
     fn io(&self, error: io::Error) -> ClientError {
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                ClientError::Silent(self.path.clone(), self.patience)
+                ClientError::Silent(self.path.clone(), self.timeout)
             }
             _ => ClientError::Io(self.path.clone(), error),
         }

@@ -27,7 +27,7 @@ pub(super) struct Pacer {
     /// By connection.
     seen: BTreeMap<u64, Seen>,
     /// How long a subscriber may take nothing.
-    patience: Nanos,
+    timeout: Nanos,
 }
 
 /// What was seen of a connection.
@@ -40,7 +40,7 @@ struct Seen {
 
 impl Default for Pacer {
     fn default() -> Self {
-        Self { written: 0, seen: BTreeMap::new(), patience: SUBSCRIBER_TIMEOUT }
+        Self { written: 0, seen: BTreeMap::new(), timeout: SUBSCRIBER_TIMEOUT }
     }
 }
 
@@ -90,12 +90,12 @@ impl Pacer {
                     (seen.progress, seen.since) = (progress, now);
                 }
                 // Unless nobody takes anything.
-                if now.since(seen.since) < self.patience {
+                if now.since(seen.since) < self.timeout {
                     slowest = Some(slowest.map_or(progress.0, |least| least.min(progress.0)));
                 } else if !std::mem::replace(&mut seen.is_told, true) {
                     intake.note(format!(
                         "subscriber {id} has taken nothing for {}; it holds up the others no more, and may miss events",
-                        self.patience
+                        self.timeout
                     ));
                 }
             }
@@ -135,7 +135,7 @@ mod tests {
         let frame: Frame = "123#0102030405060708".parse().unwrap();
         let mut batch = vec![(1_000_000_000, frame); 1 << 16];
         let (intake, is_ending) = (Intake::default(), AtomicBool::new(false));
-        let mut pacer = Pacer { patience: Nanos::from_millis(1), ..Pacer::default() };
+        let mut pacer = Pacer { timeout: Nanos::from_millis(1), ..Pacer::default() };
         let mut notes = Vec::new();
         std::thread::scope(|scope| {
             scope.spawn(|| pacer.publish(&shared, &intake, &mut batch, &is_ending));

@@ -26,7 +26,7 @@ const MAX_FILE_LEN: u64 = 64 << 20;
 const WARM_UP: u64 = 64;
 /// How long each of these is waited for where the traffic waits for none: longer than a task may have to wait behind those of real-time
 /// priority (`sched_rt_runtime_us`: 50 ms).
-const PATIENCE: Nanos = Nanos::from_millis(100);
+const WARM_UP_TIMEOUT: Nanos = Nanos::from_millis(100);
 
 /// The frames before those that count: one at a time, as the traffic itself if it is so.
 fn warm_up(frames: u64, traffic: &Traffic, turnaround: (Nanos, Nanos)) -> order::WarmUp {
@@ -34,7 +34,7 @@ fn warm_up(frames: u64, traffic: &Traffic, turnaround: (Nanos, Nanos)) -> order:
         Traffic::Numbered { pace: Pace::OneAtATime { turnaround }, timeout, .. } => {
             (turnaround, timeout)
         }
-        _ => (turnaround, PATIENCE),
+        _ => (turnaround, WARM_UP_TIMEOUT),
     };
     order::WarmUp {
         frames,

@@ -18,9 +18,9 @@ use crate::machine::Watched;
 use crate::watch::Watch;
 
 /// How long after the last frame an event may arrive.
-const PATIENCE: Nanos = Nanos::from_secs(1);
+const LAST_EVENT_TIMEOUT: Nanos = Nanos::from_secs(1);
 /// How often is looked whether the user wants to stop.
-const ATTENTION: Nanos = Nanos::from_millis(100);
+const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// Runs one experiment with processes of this program.
 pub(super) fn run(
@@ -88,7 +88,7 @@ impl Bed<'_> {
         self.attend(&mut injector, begin)?;
         let end = clock::now::<Monotonic>();
         let sent = injector.report()?;
-        let _ = clock::sleep_until(end + PATIENCE);
+        let _ = clock::sleep_until(end + LAST_EVENT_TIMEOUT);
         let after = costs(&server, &subscribers, daemon.as_ref())?;
         let machine = watched.end();
         let served = server.end()?;
@@ -135,7 +135,7 @@ impl Bed<'_> {
     fn attend(&self, injector: &mut Worker, begin: Instant<Monotonic>) -> Result<(), Error> {
         let count = self.experiment.count;
         let length = Nanos::from_secs(count / u64::from(self.service.rate_hz));
-        while !injector.has_answered(ATTENTION)? {
+        while !injector.has_answered(STOP_CHECK_INTERVAL)? {
             let now = clock::now::<Monotonic>() - begin;
             let share = now.as_nanos() as f64 / length.as_nanos().max(1) as f64;
             if !self.watch.proceed(now, (count as f64 * share.min(1.0)) as u64) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use candor_signal_service::{
-    Batch, Config, Content, Filter, Local, Pace, Patience, Pattern, Place, Service, Source,
+    Batch, ClientTimeouts, Config, Content, Filter, Local, Pace, Pattern, Place, Service, Source,
 };
 use candor_time::Nanos;
 
@@ -30,7 +30,7 @@ pub(super) fn serve(
         dbus,
         coalesce,
         allow_origin: Vec::new(),
-        patience: Patience::default(),
+        client_timeouts: ClientTimeouts::default(),
     });
     let service = service.map_err(|error| error.to_string())?;
     let mut subscribers = Vec::new();

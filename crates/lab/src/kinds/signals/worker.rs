@@ -16,7 +16,7 @@ use super::SubscriberKind;
 use crate::error::Error;
 
 /// How long a process may take to begin, to report and to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a process is to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -135,11 +135,11 @@ impl Worker {
     fn answer<T: DeserializeOwned>(&mut self) -> Result<T, Error> {
         let line = match self.early.take() {
             Some(line) => line,
-            None => self.answers.recv_timeout(PATIENCE).map_err(|error| match error {
+            None => self.answers.recv_timeout(ANSWER_TIMEOUT).map_err(|error| match error {
                 RecvTimeoutError::Timeout => Error::Other(format!(
                     "the {} says nothing for {} s; the machine may be overloaded",
                     self.role,
-                    PATIENCE.as_secs()
+                    ANSWER_TIMEOUT.as_secs()
                 )),
                 RecvTimeoutError::Disconnected => self.gone(),
             })?,

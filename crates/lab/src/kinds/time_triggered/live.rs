@@ -42,7 +42,7 @@ use super::TimeTriggered;
 use super::flow::{Flow, Seen};
 
 /// How often is looked whether the user wants to stop.
-const ATTENTION: Nanos = Nanos::from_millis(100);
+const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(100);
 /// Frames before those that count: kernels begin to stamp some time after they are asked to, and threads learn how long
 /// frames take.
 const WARM_UP: u64 = 40;
@@ -55,7 +55,7 @@ const MOST_DISTANCE: Nanos = Nanos::from_millis(10);
 /// From when all is set up to the first cycle.
 const LEAD: Nanos = Nanos::from_millis(200);
 /// How long a frame may be under way after the last one was sent.
-const PATIENCE: Nanos = Nanos::from_millis(100);
+const LAST_FRAME_TIMEOUT: Nanos = Nanos::from_millis(100);
 /// SCHED_FIFO of the threads that send and relay.
 const PRIORITY: u8 = 60;
 /// Bytes of the receive buffers.
@@ -214,7 +214,7 @@ impl Bed<'_> {
         })?;
         let relays_ns: u64 =
             network.flows[flow].hops.iter().map(|hop| hop.relay_delay.as_nanos()).sum();
-        let rest = PATIENCE + period + Nanos::from_nanos(relays_ns);
+        let rest = LAST_FRAME_TIMEOUT + period + Nanos::from_nanos(relays_ns);
         let _ = clock::sleep_until(clock::now::<Realtime>() + rest);
         stop.store(true, Ordering::Relaxed);
         let sent = joined(main)?;
@@ -261,7 +261,7 @@ impl Bed<'_> {
             if !self.watch.proceed(passed, sent) {
                 return Err(Error::Interrupted);
             }
-            let _ = clock::sleep_until(now + ATTENTION);
+            let _ = clock::sleep_until(now + STOP_CHECK_INTERVAL);
         }
         Ok(())
     }
