@@ -266,4 +266,92 @@ struct candor_read {
 #define CANDOR_FLUSH		_IOW(CANDOR_MAGIC, 11, __u32)
 #define CANDOR_READ		_IOW(CANDOR_MAGIC, 12, struct candor_read)
 
+/*
+ * The gateway, /dev/candor_gateway: rules that pass frames on between devices, in the interrupt handler.
+ * One file can be open at a time (else EBUSY); with it the rules go. Rules are prepared, then committed:
+ * each frame meets those before or those after, and none is lost in between.
+ */
+
+/* Devices that a gateway can use: /dev/candor0 to this one, exclusive. */
+#define CANDOR_DEVICES_MOST	256
+#define CANDOR_NO_DEVICE	(-1)
+/* Bytes of an image. */
+#define CANDOR_IMAGE_MOST	(16 << 20)
+
+/**
+ * struct candor_gateway_image - CANDOR_GATEWAY_PREPARE
+ * @image: address of a program image (docs/program-image.md)
+ * @length: of it, in bytes
+ * @devices: address of one __s32 for each bus of the image: N of /dev/candorN, each only once, or
+ *           CANDOR_NO_DEVICE for a bus that no rule uses
+ * @buses: how many
+ * @steps: written: the most steps that the rules take for one frame
+ * @section: written with EINVAL: the section that is refused, 0 for the header; with ENODEV: 0
+ * @record: written with EINVAL or ENODEV: the record, or the bus whose device is not there
+ * @reason: written with EINVAL: why, ended by 0
+ */
+struct candor_gateway_image {
+	__u64 image;
+	__u64 length;
+	__u64 devices;
+	__u32 buses;
+	__u32 steps;
+	__u32 section;
+	__u32 record;
+	char reason[80];
+};
+
+/**
+ * struct candor_gateway_job - what became of the copies of a rule for one of its destinations
+ * @handled: taken by the transmit queue
+ * @down: the device is gone, stopped, bus-off or listens only
+ * @returning: it would have gone back to where it came from, without allow_return
+ * @too_long: its length after the operations
+ * @queue_full: the transmit queue had no room
+ * @unsupported: an operation made it an error report
+ */
+struct candor_gateway_job {
+	__u64 handled;
+	__u64 down;
+	__u64 returning;
+	__u64 too_long;
+	__u64 queue_full;
+	__u64 unsupported;
+};
+
+/**
+ * struct candor_gateway_bus - what a bus has seen
+ * @received: frames, also those that programs sent to the device
+ * @unmatched: frames of these that no rule took
+ * @most_steps: the most steps that the rules took for one of them
+ */
+struct candor_gateway_bus {
+	__u64 received;
+	__u64 unmatched;
+	__u64 most_steps;
+};
+
+/**
+ * struct candor_gateway_counts - CANDOR_GATEWAY_COUNTS
+ * @jobs: address of room for a struct candor_gateway_job for each job of the image
+ * @buses: the same for each bus
+ * @job_count: how many jobs there is room for; written: how many there are
+ * @bus_count: likewise
+ * @earlier: 0: the rules in use; 1: those before them, whose counts are final. ENODATA: there are none
+ * @gone: written: whether a device that the rules use is gone
+ */
+struct candor_gateway_counts {
+	__u64 jobs;
+	__u64 buses;
+	__u32 job_count;
+	__u32 bus_count;
+	__u32 earlier;
+	__u32 gone;
+};
+
+#define CANDOR_GATEWAY_PREPARE	_IOWR(CANDOR_MAGIC, 32, struct candor_gateway_image)
+#define CANDOR_GATEWAY_COMMIT	_IO(CANDOR_MAGIC, 33) /* ENODATA: nothing is prepared */
+#define CANDOR_GATEWAY_ABANDON	_IO(CANDOR_MAGIC, 34)
+#define CANDOR_GATEWAY_COUNTS	_IOWR(CANDOR_MAGIC, 35, struct candor_gateway_counts)
+
 #endif

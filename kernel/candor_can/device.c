@@ -5,10 +5,14 @@
 #include <linux/idr.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
 #include <linux/slab.h>
 #include "internal.h"
 
 static DEFINE_IDA(indexes);
+/* Those that can be opened, by index. */
+static struct candor_device *devices[CANDOR_DEVICES_MOST];
+static DEFINE_MUTEX(listing);
 
 static void release(struct kref *refs)
 {
@@ -41,7 +45,7 @@ struct candor_device *candor_create(const struct candor_operations *operations, 
 		if (candor_queue_init(&device->transmit[i], CANDOR_SLOTS, CANDOR_REFUSE_NEWEST))
 			goto no_memory;
 	}
-	index = ida_alloc(&indexes, GFP_KERNEL);
+	index = ida_alloc_max(&indexes, CANDOR_DEVICES_MOST - 1, GFP_KERNEL);
 	if (index < 0)
 		goto no_memory;
 	device->index = index;
@@ -66,9 +70,28 @@ int candor_register(struct candor_device *device, struct device *parent)
 		.mode = 0660,
 	};
 	err = misc_register(&device->misc);
-	if (err)
+	if (err) {
 		device->misc.this_device = NULL;
-	return err;
+		return err;
+	}
+	mutex_lock(&listing);
+	devices[device->index] = device;
+	mutex_unlock(&listing);
+	return 0;
+}
+
+/* The device of this index, to be put, or NULL. */
+struct candor_device *candor_find(u32 index)
+{
+	struct candor_device *device = NULL;
+
+	mutex_lock(&listing);
+	if (index < CANDOR_DEVICES_MOST)
+		device = devices[index];
+	if (device)
+		kref_get(&device->refs);
+	mutex_unlock(&listing);
+	return device;
 }
 
 /* Nobody can open it any more, and who has it open gets ENODEV. */
@@ -77,6 +100,10 @@ void candor_unregister(struct candor_device *device)
 	struct candor_handle *handle;
 	unsigned long flags;
 
+	mutex_lock(&listing);
+	if (devices[device->index] == device)
+		devices[device->index] = NULL;
+	mutex_unlock(&listing);
 	if (device->misc.this_device)
 		misc_deregister(&device->misc);
 	raw_spin_lock_irqsave(&device->lock, flags);
@@ -235,13 +262,15 @@ static bool takes(const struct candor_handle *handle, const struct candor_frame 
 /*
  * Under device->lock, often in the hard interrupt handler: the one place that every frame passes,
  * from the bus, from this device (CANDOR_LOCAL, then `from` is the number of the handle) or about
- * errors. Who decides about frames in the handler does it here, and may drop device->lock
- * meanwhile: callers keep nothing of the controller across this call.
+ * errors. The gateway drops device->lock meanwhile: callers keep nothing of the controller across this
+ * call.
  */
 void candor_distribute(struct candor_device *device, struct candor_frame *frame, u32 from)
 {
 	struct candor_handle *handle;
 
+	if (from != CANDOR_OF_GATEWAY && !(frame->flags & CANDOR_ERROR))
+		gateway_take(device, frame);
 	list_for_each_entry(handle, &device->handles, list) {
 		if (!takes(handle, frame, from))
 			continue;

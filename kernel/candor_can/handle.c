@@ -52,7 +52,10 @@ static int candor_open(struct inode *inode, struct file *file)
 	raw_spin_lock_irqsave(&device->lock, flags);
 	if (device->handle_count < CANDOR_HANDLES_MOST) {
 		device->handle_count++;
-		handle->number = ++device->next_number ?: ++device->next_number;
+		/* Neither 0, the bus, nor CANDOR_OF_GATEWAY. */
+		if (++device->next_number == CANDOR_OF_GATEWAY)
+			device->next_number = 1;
+		handle->number = device->next_number;
 		list_add_tail(&handle->list, &device->handles);
 	} else {
 		err = -EBUSY;

@@ -5,7 +5,7 @@
  * Locks: gates of a handle, then device->lock, then handle->lock. Both locks are raw: the hard
  * interrupt handler takes them, on PREEMPT_RT too. So nothing under them may allocate, free or wake
  * a wait_queue. Nobody holds the locks of two devices: who has a device's lock and needs another's
- * drops the first.
+ * drops the first, as the gateway does for each copy.
  *
  * Life: a device is counted by its bus (PCI, virtual) and by each handle. Removal sets `gone` under
  * device->lock; from then on nobody touches the registers, and every call on a handle gives ENODEV.
@@ -131,6 +131,16 @@ void candor_distribute(struct candor_device *device, struct candor_frame *frame,
 void candor_report(struct candor_device *device, u32 errors, u8 ecc, u8 alc, u64 now);
 int candor_set_bitrate(struct candor_device *device, const struct candor_bitrate *wanted);
 void candor_wake(struct candor_handle *handle);
+
+struct candor_device *candor_find(u32 index);
+
+/* The number of frames of the gateway, which no handle has. */
+#define CANDOR_OF_GATEWAY	(~0U)
+
+/* gateway.c */
+int gateway_register(void);
+void gateway_unregister(void);
+void gateway_take(struct candor_device *device, const struct candor_frame *frame);
 
 /* handle.c */
 extern const struct file_operations candor_fops;

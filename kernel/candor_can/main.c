@@ -38,12 +38,22 @@ static int __init candor_init(void)
 		return err;
 	err = kvaser_pci_register();
 	if (err)
-		virtual_exit();
+		goto no_cards;
+	err = gateway_register();
+	if (err)
+		goto no_gateway;
+	return 0;
+
+no_gateway:
+	kvaser_pci_unregister();
+no_cards:
+	virtual_exit();
 	return err;
 }
 
 static void __exit candor_exit(void)
 {
+	gateway_unregister();
 	kvaser_pci_unregister();
 	virtual_exit();
 }

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The gateway: passes frames on between devices by compiled rules, where the frame was received, in the
+ * hard interrupt if the device is read there.
+ *
+ * Rules are replaced under RCU: a frame meets those before or those after. What a job counts is changed
+ * under the lock of the device that its copies go to, what a bus counts under that of its device.
+ */
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include "image.h"
+#include "internal.h"
+
+#define NO_BUS	0xffff
+
+struct rules {
+	struct candor_image image;
+	void *bytes;
+	struct candor_device **devices;	/* of each bus, or NULL */
+	u16 bus_of[CANDOR_DEVICES_MOST];	/* by index of the device */
+	struct candor_gateway_job *jobs;
+	struct candor_gateway_bus *buses;
+};
+
+static struct rules __rcu *active;
+static DEFINE_MUTEX(changing);	/* active, and the following */
+static struct rules *prepared;
+static struct rules *earlier;	/* those before the active ones, for their counts */
+static bool is_open;
+
+/* ---- Frames ------------------------------------------------------------------------------- */
+
+static u32 word_of(const struct candor_frame *frame)
+{
+	return frame->id | (frame->flags & CANDOR_EXTENDED ? IMAGE_EXTENDED : 0) |
+	       (frame->flags & CANDOR_REMOTE ? IMAGE_REMOTE : 0);
+}
+
+/* What cannot be sent stays with the word that it has. */
+static void encode(const struct candor_image_frame *from, struct candor_frame *frame)
+{
+	bool extended = from->id & IMAGE_EXTENDED, remote = from->id & IMAGE_REMOTE;
+
+	frame->id = from->id & (extended ? 0x1fffffff : 0x7ff);
+	frame->flags = (extended ? CANDOR_EXTENDED : 0) | (remote ? CANDOR_REMOTE : 0);
+	frame->len = min(from->len, (u8)8);
+	memcpy(frame->data, from->data, sizeof(frame->data));
+	if (remote)
+		memset(frame->data, 0, sizeof(frame->data));
+	else
+		memset(frame->data + frame->len, 0, sizeof(frame->data) - frame->len);
+}
+
+/* Why there is no copy, whatever becomes of its destination. */
+enum flaw { SOUND, TOO_LONG, UNSUPPORTED };
+
+/* Under the lock of the target. The order of the checks is that of net/can/gw.c. */
+static void count_copy(struct candor_gateway_job *job, struct candor_device *target,
+		       bool returning, enum flaw flaw, const struct candor_frame *copy)
+{
+	if (target->gone || target->state == CANDOR_STATE_STOPPED ||
+	    target->state == CANDOR_STATE_BUS_OFF) {
+		job->down++;
+	} else if (returning) {
+		job->returning++;
+	} else if (flaw == TOO_LONG) {
+		job->too_long++;
+	} else if (flaw == UNSUPPORTED) {
+		job->unsupported++;
+	} else {
+		switch (candor_submit(target, copy, CANDOR_PRIORITY_DEFAULT)) {
+		case 0:
+			job->handled++;
+			break;
+		case -EAGAIN:
+			job->queue_full++;
+			break;
+		default:
+			job->down++;
+		}
+	}
+}
+
+/* false: the rule takes no classical frames. */
+static bool fire(struct rules *rules, u32 bus, u32 number, const struct candor_frame *frame,
+		 u32 *steps)
+{
+	const struct image_rule *rule = &rules->image.rules[number];
+	u32 job = le32_to_cpu(rule->first_job), end = job + le16_to_cpu(rule->jobs);
+	u32 edit = le32_to_cpu(rule->edit);
+	struct candor_frame copy = *frame;
+	enum flaw flaw = SOUND;
+
+	++*steps;
+	if (!(rule->flags & IMAGE_RULE_CLASSICAL))
+		return false;
+	copy.flags &= CANDOR_EXTENDED | CANDOR_REMOTE;
+	if (edit != IMAGE_NONE) {
+		struct candor_image_frame edited = { .id = word_of(frame), .len = frame->len };
+
+		memcpy(edited.data, frame->data, sizeof(edited.data));
+		if (!candor_image_edit(&rules->image, edit, &edited, steps))
+			flaw = TOO_LONG;
+		else if (edited.id & IMAGE_ERROR)
+			flaw = UNSUPPORTED;
+		encode(&edited, &copy);
+	}
+	copy.time_ns = CANDOR_OF_GATEWAY;
+	for (; job < end; job++) {
+		u32 to = le16_to_cpu(rules->image.jobs[job].to);
+		struct candor_device *target = rules->devices[to];
+		bool returning = to == bus && !(rule->flags & IMAGE_RULE_RETURN);
+
+		++*steps;
+		raw_spin_lock(&target->lock);
+		count_copy(&rules->jobs[job], target, returning, flaw, &copy);
+		raw_spin_unlock(&target->lock);
+	}
+	return true;
+}
+
+static bool route(struct rules *rules, u32 bus, const struct candor_frame *frame, u32 *steps)
+{
+	struct image_match room[CANDOR_IMAGE_MATCHES];
+	const struct image_match *found;
+	bool matched = false;
+	u32 count, i;
+
+	count = candor_image_match(&rules->image, bus, word_of(frame), room, &found, steps);
+	for (i = 0; i < count; i++)
+		matched |= fire(rules, bus, le32_to_cpu(found[i].rule), frame, steps);
+	return matched;
+}
+
+/* Under device->lock, which is dropped for the copies; interrupts stay off. */
+void gateway_take(struct candor_device *device, const struct candor_frame *frame)
+{
+	struct rules *rules;
+	u32 bus, steps = 0;
+	bool matched;
+
+	if (!rcu_access_pointer(active))
+		return;
+	rcu_read_lock();
+	rules = rcu_dereference(active);
+	bus = rules ? rules->bus_of[device->index] : NO_BUS;
+	/* Unless it is another device with the index of one that is gone. */
+	if (bus != NO_BUS && rules->devices[bus] == device) {
+		raw_spin_unlock(&device->lock);
+		matched = route(rules, bus, frame, &steps);
+		raw_spin_lock(&device->lock);
+		rules->buses[bus].received++;
+		rules->buses[bus].unmatched += !matched;
+		if (steps > rules->buses[bus].most_steps)
+			rules->buses[bus].most_steps = steps;
+		WARN_ONCE(steps > rules->image.steps, "%u steps, not at most %u", steps,
+			  rules->image.steps);
+	}
+	rcu_read_unlock();
+}
+
+/* ---- Rules -------------------------------------------------------------------------------- */
+
+static void free_rules(struct rules *rules)
+{
+	u32 i;
+
+	if (!rules)
+		return;
+	for (i = 0; rules->devices && i < rules->image.counts[IMAGE_BUSES]; i++) {
+		if (rules->devices[i])
+			candor_put(rules->devices[i]);
+	}
+	kvfree(rules->devices);
+	kvfree(rules->jobs);
+	kvfree(rules->buses);
+	kvfree(rules->bytes);
+	kvfree(rules);
+}
+
+/* The devices of the buses. ENODEV: record says which is not there. */
+static int find_devices(struct rules *rules, struct candor_gateway_image *argument)
+{
+	const s32 __user *wanted = u64_to_user_ptr(argument->devices);
+	u32 i;
+
+	memset(rules->bus_of, 0xff, sizeof(rules->bus_of));
+	for (i = 0; i < rules->image.counts[IMAGE_BUSES]; i++) {
+		s32 index;
+
+		argument->record = i;
+		if (get_user(index, &wanted[i]))
+			return -EFAULT;
+		if (index == CANDOR_NO_DEVICE)
+			continue;
+		rules->devices[i] = candor_find(index);
+		if (!rules->devices[i])
+			return -ENODEV;
+		if (rules->bus_of[index] != NO_BUS || i >= NO_BUS) {
+			argument->section = IMAGE_BUSES;
+			strscpy(argument->reason, "two buses are one device", sizeof(argument->reason));
+			return -EINVAL;
+		}
+		rules->bus_of[index] = i;
+	}
+	/* Copies have somewhere to go. */
+	for (i = 0; i < rules->image.counts[IMAGE_JOBS]; i++) {
+		argument->record = le16_to_cpu(rules->image.jobs[i].to);
+		if (!rules->devices[argument->record])
+			return -ENODEV;
+	}
+	return 0;
+}
+
+static int read_rules(struct rules *rules, struct candor_gateway_image *argument)
+{
+	struct candor_image_error error;
+
+	if (!argument->length || argument->length > CANDOR_IMAGE_MOST)
+		return -E2BIG;
+	rules->bytes = kvmalloc(argument->length, GFP_KERNEL);
+	if (!rules->bytes)
+		return -ENOMEM;
+	if (copy_from_user(rules->bytes, u64_to_user_ptr(argument->image), argument->length))
+		return -EFAULT;
+	if (!candor_image_check(&rules->image, rules->bytes, argument->length, &error)) {
+		rules->image.counts[IMAGE_BUSES] = 0;
+		argument->section = error.section;
+		argument->record = error.record;
+		strscpy(argument->reason, error.reason, sizeof(argument->reason));
+		return -EINVAL;
+	}
+	argument->steps = rules->image.steps;
+	if (argument->buses != rules->image.counts[IMAGE_BUSES]) {
+		argument->section = IMAGE_BUSES;
+		strscpy(argument->reason, "there are not as many devices as buses",
+			sizeof(argument->reason));
+		return -EINVAL;
+	}
+	rules->devices = kvcalloc(argument->buses, sizeof(*rules->devices), GFP_KERNEL);
+	rules->buses = kvcalloc(argument->buses, sizeof(*rules->buses), GFP_KERNEL);
+	rules->jobs = kvcalloc(rules->image.counts[IMAGE_JOBS], sizeof(*rules->jobs), GFP_KERNEL);
+	if (!rules->devices || !rules->buses || !rules->jobs)
+		return -ENOMEM;
+	return find_devices(rules, argument);
+}
+
+static int prepare(struct candor_gateway_image __user *user)
+{
+	struct candor_gateway_image argument;
+	struct rules *rules;
+	int err;
+
+	if (copy_from_user(&argument, user, sizeof(argument)))
+		return -EFAULT;
+	argument.steps = 0;
+	argument.section = 0;
+	argument.record = 0;
+	memset(argument.reason, 0, sizeof(argument.reason));
+	rules = kvzalloc(sizeof(*rules), GFP_KERNEL);
+	if (!rules)
+		return -ENOMEM;
+	err = read_rules(rules, &argument);
+	if (err) {
+		free_rules(rules);
+	} else {
+		free_rules(prepared);
+		prepared = rules;
+	}
+	return copy_to_user(user, &argument, sizeof(argument)) ? -EFAULT : err;
+}
+
+/* Afterwards no frame meets the rules before. */
+static void replace(struct rules *rules)
+{
+	struct rules *before = rcu_replace_pointer(active, rules, lockdep_is_held(&changing));
+
+	synchronize_rcu();
+	free_rules(earlier);
+	earlier = before;
+}
+
+static bool any_gone(const struct rules *rules)
+{
+	u32 i;
+
+	for (i = 0; i < rules->image.counts[IMAGE_BUSES]; i++) {
+		if (rules->devices[i] && READ_ONCE(rules->devices[i]->gone))
+			return true;
+	}
+	return false;
+}
+
+static int get_counts(struct candor_gateway_counts __user *user)
+{
+	struct candor_gateway_counts argument;
+	const struct rules *rules;
+	u32 jobs, buses;
+
+	if (copy_from_user(&argument, user, sizeof(argument)))
+		return -EFAULT;
+	if (argument.earlier > 1)
+		return -EINVAL;
+	rules = argument.earlier ? earlier
+				 : rcu_dereference_protected(active, lockdep_is_held(&changing));
+	if (!rules)
+		return -ENODATA;
+	jobs = min(argument.job_count, rules->image.counts[IMAGE_JOBS]);
+	buses = min(argument.bus_count, rules->image.counts[IMAGE_BUSES]);
+	argument.job_count = rules->image.counts[IMAGE_JOBS];
+	argument.bus_count = rules->image.counts[IMAGE_BUSES];
+	argument.gone = any_gone(rules);
+	if (copy_to_user(u64_to_user_ptr(argument.jobs), rules->jobs, jobs * sizeof(*rules->jobs)) ||
+	    copy_to_user(u64_to_user_ptr(argument.buses), rules->buses,
+			 buses * sizeof(*rules->buses)) ||
+	    copy_to_user(user, &argument, sizeof(argument)))
+		return -EFAULT;
+	return 0;
+}
+
+/* ---- The file ----------------------------------------------------------------------------- */
+
+static int gateway_open(struct inode *inode, struct file *file)
+{
+	int err = 0;
+
+	mutex_lock(&changing);
+	if (is_open)
+		err = -EBUSY;
+	else
+		is_open = true;
+	mutex_unlock(&changing);
+	return err ?: nonseekable_open(inode, file);
+}
+
+static int gateway_release(struct inode *inode, struct file *file)
+{
+	mutex_lock(&changing);
+	replace(NULL);
+	free_rules(earlier);
+	free_rules(prepared);
+	earlier = NULL;
+	prepared = NULL;
+	is_open = false;
+	mutex_unlock(&changing);
+	return 0;
+}
+
+static long gateway_ioctl(struct file *file, unsigned int command, unsigned long address)
+{
+	void __user *user = (void __user *)address;
+	long result = 0;
+
+	mutex_lock(&changing);
+	switch (command) {
+	case CANDOR_GATEWAY_PREPARE:
+		result = prepare(user);
+		break;
+	case CANDOR_GATEWAY_COMMIT:
+		if (prepared) {
+			replace(prepared);
+			prepared = NULL;
+		} else {
+			result = -ENODATA;
+		}
+		break;
+	case CANDOR_GATEWAY_ABANDON:
+		free_rules(prepared);
+		prepared = NULL;
+		break;
+	case CANDOR_GATEWAY_COUNTS:
+		result = get_counts(user);
+		break;
+	default:
+		result = -ENOTTY;
+	}
+	mutex_unlock(&changing);
+	return result;
+}
+
+static const struct file_operations gateway_fops = {
+	.owner = THIS_MODULE,
+	.open = gateway_open,
+	.release = gateway_release,
+	.unlocked_ioctl = gateway_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+};
+
+static struct miscdevice gateway_misc = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "candor_gateway",
+	.fops = &gateway_fops,
+	.mode = 0600,
+};
+
+int gateway_register(void)
+{
+	return misc_register(&gateway_misc);
+}
+
+void gateway_unregister(void)
+{
+	misc_deregister(&gateway_misc);
+}
