@@ -35,6 +35,7 @@
 
 pub mod can;
 pub mod candor_can;
+pub mod candor_gateway;
 pub mod capability;
 pub mod clock;
 mod control;

@@ -15,6 +15,7 @@ extern crate alloc;
 #[cfg(feature = "file")]
 extern crate std;
 
+pub mod candor_can;
 #[cfg(feature = "file")]
 pub mod cangw;
 #[cfg(feature = "file")]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  Table -- plan: who can? --> rules of can-gw     -- prepare, commit --> jobs in the kernel
+//!                          |-> rules of candor_can -- prepare, commit --> an image in its interrupt handler
 //!                          \-> rules of user space -- prepare, commit --> workers of this process
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! To add a data plane: write one file with a [`Kind`], and name it in [`PLANES`].
 
 mod can_gw;
+mod candor_can;
 mod retired;
 mod user;
 
@@ -31,7 +33,9 @@ use crate::snapshot::{LatencySnapshot, PortSnapshot, RuleSnapshot};
 
 /// All data planes, the preferred one first. The last one can carry out every rule, and has the ports of
 /// all buses.
-pub static PLANES: &[&Kind] = &[&can_gw::KIND, &USER];
+pub static PLANES: &[&Kind] = &[&can_gw::KIND, &CANDOR_CAN, &USER];
+/// The interrupt handler of the driver candor_can.
+pub static CANDOR_CAN: Kind = candor_can::KIND;
 /// Workers in user space.
 pub static USER: Kind = user::KIND;
 
@@ -237,6 +241,14 @@ impl Report {
 /// The name of a bus of a table.
 pub(crate) fn name_of(table: &Table, bus: BusIndex) -> String {
     table.buses.get(usize::from(bus.0)).map_or(String::new(), |bus| bus.name.clone())
+}
+
+/// What the jobs of a program are counted by.
+pub(crate) fn keys_of_program(program: &Program) -> impl Iterator<Item = RuleKey> + '_ {
+    let name = |bus: BusIndex| {
+        program.buses().get(usize::from(bus.0)).map_or(String::new(), |bus| bus.name.clone())
+    };
+    program.jobs().iter().map(move |job| (job.rule.clone(), name(job.from), name(job.to)))
 }
 
 /// What rules of a table are counted by, one key for each of their destinations.

@@ -243,6 +243,8 @@ pub enum Gateway {
         /// sockets.
         port: Option<String>,
     },
+    /// The rules in the interrupt handler of the driver candor_can, as `candor route run --plane candor_can` has them.
+    CandorCan,
     /// A process that answers each request of a master, as `candor pong` does.
     Slave,
     /// A process that reads frames from the source bus, and notes when it has each.
@@ -261,7 +263,7 @@ impl Gateway {
     /// Whether it passes frames on by rules.
     #[must_use]
     pub const fn follows_rules(&self) -> bool {
-        matches!(self, Self::Kernel | Self::Live { .. })
+        matches!(self, Self::Kernel | Self::Live { .. } | Self::CandorCan)
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) use self::port::bad_ports;
 use self::port::{New, OpenPort, PortId};
 use self::worker::{BusRules, Routes};
 use super::retired::Retired;
-use super::{Kind, Plane, Replays, Report, RuleKey, Share};
+use super::{Kind, Plane, Replays, Report, RuleKey, Share, keys_of_program};
 use crate::{Config, Error};
 
 /// Workers in user space.
@@ -207,7 +207,9 @@ impl Plane for Workers {
             report.rule(key, &KIND, false).count(counted);
         }
         for generation in &self.generations {
-            for (key, counted) in keys(&generation.program).zip(generation.counters.jobs()) {
+            for (key, counted) in
+                keys_of_program(&generation.program).zip(generation.counters.jobs())
+            {
                 report.rule(&key, &KIND, generation.is_current).count(&counted);
             }
         }
@@ -432,7 +434,7 @@ impl Workers {
             if generation.is_current || jobs.iter().any(|job| job.pending > 0) {
                 return true;
             }
-            for (key, counted) in keys(&generation.program).zip(jobs) {
+            for (key, counted) in keys_of_program(&generation.program).zip(jobs) {
                 *rule_sums.entry(key) += counted;
             }
             for (&port, counted) in generation.ports.iter().zip(generation.counters.buses()) {
@@ -446,7 +448,8 @@ impl Workers {
     /// Bounds what is kept of rules, buses and pairs of buses that are not in use any more.
     fn forget(&mut self) {
         let current = self.generations.iter().filter(|generation| generation.is_current);
-        let in_use: BTreeSet<RuleKey> = current.flat_map(|it| keys(&it.program)).collect();
+        let in_use: BTreeSet<RuleKey> =
+            current.flat_map(|it| keys_of_program(&it.program)).collect();
         self.rule_sums.prune(|key| in_use.contains(key));
         let is_there = |name: &String| self.table.buses.iter().any(|bus| bus.name == *name);
         self.bus_sums.retain(|id, _| self.ports.iter().any(|port| port.id == *id));
@@ -502,14 +505,6 @@ fn is_linked(table: &Table, from: usize, to: usize) -> bool {
         }
     }
     false
-}
-
-/// What the jobs of a program are counted by.
-fn keys(program: &Program) -> impl Iterator<Item = RuleKey> + '_ {
-    let name = |bus: BusIndex| {
-        program.buses().get(usize::from(bus.0)).map_or(String::new(), |bus| bus.name.clone())
-    };
-    program.jobs().iter().map(move |job| (job.rule.clone(), name(job.from), name(job.to)))
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use candor_config::{Section, Value};
 use candor_diagnostics::Origin;
-use candor_engine::Table;
 use candor_engine::table::Gate;
+use candor_engine::{Rule, Table};
 use candor_network::file::place_buses;
+use candor_rules::candor_can;
 use candor_rules::file::disk;
 use candor_rules::job::{Inexpressible, plan};
 use candor_sim::Discipline;
@@ -26,14 +27,16 @@ pub(super) enum Kind {
     Kernel,
     User,
     Live,
+    CandorCan,
     Command,
     Reader,
 }
 
-const KINDS: [(&str, Kind); 6] = [
+const KINDS: [(&str, Kind); 7] = [
     ("kernel", Kind::Kernel),
     ("user", Kind::User),
     ("live", Kind::Live),
+    ("candor_can", Kind::CandorCan),
     ("command", Kind::Command),
     ("reader", Kind::Reader),
     ("none", Kind::None),
@@ -265,6 +268,16 @@ pub(super) fn beyond_can_gw(rules: &Table) -> Vec<String> {
         Ok(_) => Vec::new(),
         Err(failures) => failures.iter().take(MOST).map(reported).collect(),
     }
+}
+
+/// What candor_can cannot do of these rules: the first few reasons.
+pub(super) fn beyond_candor_can(rules: &Table) -> Vec<String> {
+    const MOST: usize = 5;
+    let reported = |rule: &Rule| {
+        let reason = candor_can::obstacle(rules, rule)?;
+        Some(format!("candor_can cannot run rule `{}`: {reason}", rule.name))
+    };
+    rules.rules.iter().filter_map(reported).take(MOST).collect()
 }
 
 impl Generated {

@@ -59,7 +59,7 @@ impl Reader<'_> {
         let in_user_space = match said.kind {
             Kind::User => true,
             Kind::None | Kind::Kernel => false,
-            Kind::Live | Kind::Command | Kind::Reader => {
+            Kind::Live | Kind::CandorCan | Kind::Command | Kind::Reader => {
                 let message =
                     format!("the simulation has no gateway of kind `{}`", said.kind.name());
                 let hint = "use kind = \"kernel\" or \"user\", or run it with --testbed vm";

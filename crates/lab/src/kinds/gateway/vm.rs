@@ -105,6 +105,7 @@ impl Reader<'_> {
             Kind::Live => {
                 plain(order::Gateway::Live { measures: said.measures, port: said.port.clone() })
             }
+            Kind::CandorCan => plain(order::Gateway::CandorCan),
             Kind::Reader => plain(order::Gateway::Reader),
             Kind::Command => self.command(said),
         }
@@ -224,6 +225,7 @@ fn describe(said: Option<&keys::Said<'_>>) -> String {
             let port = said.port.iter().map(|port| format!(" on {port}")).collect::<String>();
             format!("live gateway{port}{}", if said.measures { ", measuring" } else { "" })
         }
+        Kind::CandorCan => "gateway in the interrupt handler".into(),
         Kind::Reader => "a program that reads".into(),
         Kind::Command => {
             format!("command {}", said.command.first().map_or("", |(program, _)| program))

@@ -117,7 +117,14 @@ impl Reader<'_> {
 
     /// The driver of the gateway's controllers.
     fn hosts_driver(&self, said: &Said<'_>, refusals: &mut Refusals<'_>) {
+        let kind = said.gateway.as_ref().map(|gateway| gateway.kind);
         if said.machine.driver == Driver::Kernel {
+            if kind == Some(Kind::CandorCan) {
+                let message =
+                    "the gateway in the interrupt handler is part of the driver candor_can";
+                let origin = said.origin_of(&["gateway", "kind"]);
+                refusals.refuse(origin, message, "write vm.driver = \"candor_can\"");
+            }
             return;
         }
         let origin = said.origin_of(&["vm", "driver"]);
@@ -134,13 +141,13 @@ impl Reader<'_> {
             let message = "candor_can is a driver of the SJA1000";
             refusals.refuse(origin, message, "remove vm.controller");
         }
-        if said
-            .gateway
-            .as_ref()
-            .is_some_and(|gateway| !matches!(gateway.kind, Kind::User | Kind::Reader))
-        {
-            let message = "only the read/write loop and the reader use the devices of candor_can";
-            refusals.refuse(origin, message, "use gateway.kind = \"user\" or \"reader\"");
+        if kind.is_some_and(|kind| !matches!(kind, Kind::User | Kind::CandorCan | Kind::Reader)) {
+            let message = "only the read/write loop, the gateway in the interrupt handler and the reader use the devices of candor_can";
+            refusals.refuse(
+                origin,
+                message,
+                "use gateway.kind = \"user\", \"candor_can\" or \"reader\"",
+            );
         }
         let mut rates = self.network.buses.iter().map(|bus| bus.timing.nominal);
         let first = rates.next();
@@ -274,6 +281,11 @@ fn hosts_rules(
         };
         for reason in reasons {
             refusals.refuse(gateway.rules_origin, &reason, "use kind = \"live\"");
+        }
+    }
+    if gateway.kind == Kind::CandorCan {
+        for reason in keys::beyond_candor_can(rules) {
+            refusals.refuse(gateway.rules_origin, &reason, "remove it from the rules");
         }
     }
     if let Some(rule) = changes_number(rules, samples, meets_any) {

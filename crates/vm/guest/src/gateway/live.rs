@@ -3,6 +3,8 @@
 
 use std::fs;
 
+use candor_engine::Table;
+use candor_gateway::plane::{CANDOR_CAN, Choice};
 use candor_gateway::{Config, Gateway, Rules};
 use candor_linux::clock::{self, Switches};
 use candor_linux::realtime::threads_of;
@@ -37,8 +39,6 @@ impl Running {
         measures: bool,
         port: Option<&str>,
     ) -> Result<Self, Failure> {
-        let priority = Some(order.settings.gateway_priority).filter(|&priority| priority > 0);
-        let config = Config { priority, measures, ..Config::default() };
         let mut table = order.rules.clone();
         for bus in table.buses.iter_mut().filter(|bus| !bus.is_virtual) {
             bus.port = match (port, order.settings.receive_buffer) {
@@ -47,11 +47,19 @@ impl Running {
                 (None, None) => continue,
             };
         }
-        let rules = Rules { table, ..Rules::default() };
-        let gateway = Gateway::start(config, rules)
-            .map_err(|error| Failure::new(PLACE, error.to_string(), "see the rules"))?;
+        let gateway = start(order, Config { measures, ..Config::default() }, table)?;
         wait_until_idle()?;
         Ok(Self { gateway, before: usage()? })
+    }
+
+    /// Its rules run in the interrupt handler of candor_can.
+    pub(super) fn in_handler(order: &Measurement) -> Result<Self, Failure> {
+        let mut table = order.rules.clone();
+        for bus in table.buses.iter_mut().filter(|bus| !bus.is_virtual) {
+            bus.port = order.driver.port(&bus.port);
+        }
+        let config = Config { choice: Choice::Only(&CANDOR_CAN), ..Config::default() };
+        Ok(Self { gateway: start(order, config, table)?, before: usage()? })
     }
 
     /// Ends it, and gives what it has counted then.
@@ -93,6 +101,13 @@ impl Running {
         }
         tally
     }
+}
+
+fn start(order: &Measurement, config: Config, table: Table) -> Result<Gateway, Failure> {
+    let priority = Some(order.settings.gateway_priority).filter(|&priority| priority > 0);
+    let rules = Rules { table, ..Rules::default() };
+    Gateway::start(Config { priority, ..config }, rules)
+        .map_err(|error| Failure::new(PLACE, error.to_string(), "see the rules"))
 }
 
 /// The threads of the gateway by their names.

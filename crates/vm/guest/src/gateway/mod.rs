@@ -90,6 +90,7 @@ pub(crate) fn start(order: &Measurement, bed: &mut TestBed) -> Result<Running, F
             let running = live::Running::start(order, *measures, port.as_deref())?;
             Ok(Running::Live(Box::new(running)))
         }
+        Gateway::CandorCan => Ok(Running::Live(Box::new(live::Running::in_handler(order)?))),
         Gateway::Command(argv) => Ok(Running::Command(command::Running::start(order, argv)?)),
     }
 }

@@ -37,7 +37,7 @@ impl Expected {
         match gateway {
             Gateway::None | Gateway::Reader | Gateway::ReadWrite => Self::Same,
             Gateway::Command(_) | Gateway::Slave => Self::Unknown,
-            Gateway::Kernel | Gateway::Live { .. } => {
+            Gateway::Kernel | Gateway::Live { .. } | Gateway::CandorCan => {
                 let rules = can.rules().and_then(|table| Rules::new(table, &can.network.buses));
                 rules.map_or(Self::Unknown, |rules| Self::Rules(Box::new(rules)))
             }
