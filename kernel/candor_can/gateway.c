@@ -125,17 +125,36 @@ static bool fire(struct rules *rules, u32 bus, u32 number, const struct candor_f
 	return true;
 }
 
-static bool route(struct rules *rules, u32 bus, const struct candor_frame *frame, u32 *steps)
+static bool fire_all(struct rules *rules, u32 bus, const struct candor_frame *frame,
+		     const struct image_match *found, u32 count, u32 *steps)
 {
-	struct image_match room[CANDOR_IMAGE_MATCHES];
-	const struct image_match *found;
 	bool matched = false;
-	u32 count, i;
+	u32 i;
 
-	count = candor_image_match(&rules->image, bus, word_of(frame), room, &found, steps);
 	for (i = 0; i < count; i++)
 		matched |= fire(rules, bus, le32_to_cpu(found[i].rule), frame, steps);
 	return matched;
+}
+
+/* Apart, since the compiler may clear the room. */
+static noinline bool route_extended(struct rules *rules, u32 bus, const struct candor_frame *frame,
+				    u32 *steps)
+{
+	struct image_match room[CANDOR_IMAGE_MATCHES];
+	u32 count = candor_image_extended(&rules->image, bus, word_of(frame), room, steps);
+
+	return fire_all(rules, bus, frame, room, count, steps);
+}
+
+static bool route(struct rules *rules, u32 bus, const struct candor_frame *frame, u32 *steps)
+{
+	const struct image_match *found;
+	u32 count;
+
+	if (frame->flags & CANDOR_EXTENDED)
+		return route_extended(rules, bus, frame, steps);
+	count = candor_image_standard(&rules->image, bus, word_of(frame), &found, steps);
+	return fire_all(rules, bus, frame, found, count, steps);
 }
 
 /* Under device->lock, which is dropped for the copies; interrupts stay off. */

@@ -590,30 +590,42 @@ static u32 add_of_group(const struct candor_image *image, const struct image_mat
 }
 
 /**
- * candor_image_match - the rules that a frame meets, in the order in which they fire
+ * candor_image_standard - the rules that a frame with a standard identifier meets, as they fire
  * @image: checked
  * @bus: on which the frame came
- * @word: its identifier word, not of an error report
- * @room: for them, if they have to be sorted
+ * @word: its identifier word
  * @found: the first
  * @steps: to which steps are added
  *
  * Returns how many.
  */
-u32 candor_image_match(const struct candor_image *image, u32 bus, u32 word,
-		       struct image_match room[CANDOR_IMAGE_MATCHES],
-		       const struct image_match **found, u32 *steps)
+u32 candor_image_standard(const struct candor_image *image, u32 bus, u32 word,
+			  const struct image_match **found, u32 *steps)
+{
+	u32 slot = (word & 0x7ff) | (word & IMAGE_REMOTE) >> 19;
+
+	++*steps;
+	return resolve(image, &image->matchers[bus],
+		       le32_to_cpu(image->standard[bus * STANDARD_SLOTS + slot]), found);
+}
+
+/**
+ * candor_image_extended - the same for an extended identifier
+ * @image: checked
+ * @bus: on which the frame came
+ * @word: its identifier word
+ * @room: where they are put
+ * @steps: to which steps are added
+ *
+ * Returns how many.
+ */
+u32 candor_image_extended(const struct candor_image *image, u32 bus, u32 word,
+			  struct image_match room[CANDOR_IMAGE_MATCHES], u32 *steps)
 {
 	const struct image_matcher *matcher = &image->matchers[bus];
 	u32 count = 0, i, g;
 
 	++*steps;
-	if (!(word & IMAGE_EXTENDED)) {
-		u32 slot = (word & 0x7ff) | (word & IMAGE_REMOTE) >> 19;
-
-		return resolve(image, matcher,
-			       le32_to_cpu(image->standard[bus * STANDARD_SLOTS + slot]), found);
-	}
 	for (i = 0; i < le32_to_cpu(matcher->clusters.count); i++) {
 		const struct image_cluster *cluster =
 			&image->clusters[le32_to_cpu(matcher->clusters.first) + i];
@@ -637,7 +649,6 @@ u32 candor_image_match(const struct candor_image *image, u32 bus, u32 word,
 		    !is_excluded(image, le32_to_cpu(inverted->match.rule), word, steps))
 			count = sort_in(room, count, &inverted->match, steps);
 	}
-	*found = room;
 	return count;
 }
 

@@ -222,9 +222,10 @@ struct candor_image_frame {
 
 bool candor_image_check(struct candor_image *image, const void *bytes, size_t length,
 			struct candor_image_error *error);
-u32 candor_image_match(const struct candor_image *image, u32 bus, u32 word,
-		       struct image_match room[CANDOR_IMAGE_MATCHES],
-		       const struct image_match **found, u32 *steps);
+u32 candor_image_standard(const struct candor_image *image, u32 bus, u32 word,
+			  const struct image_match **found, u32 *steps);
+u32 candor_image_extended(const struct candor_image *image, u32 bus, u32 word,
+			  struct image_match room[CANDOR_IMAGE_MATCHES], u32 *steps);
 bool candor_image_edit(const struct candor_image *image, u32 number,
 		       struct candor_image_frame *frame, u32 *steps);
 

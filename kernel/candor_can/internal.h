@@ -81,6 +81,7 @@ struct candor_device {
 
 	/* sja1000.c */
 	void __iomem *registers;
+	unsigned long port;	/* of the registers, if they are I/O ports: less work than by `registers` */
 	int irq;
 	enum candor_handler handler;
 	struct tasklet_struct tasklet;
@@ -147,7 +148,7 @@ extern const struct file_operations candor_fops;
 
 /* sja1000.c */
 bool sja1000_present(void __iomem *registers);
-struct candor_device *sja1000_create(void __iomem *registers, int irq);
+struct candor_device *sja1000_create(void __iomem *registers, unsigned long port, int irq);
 int sja1000_request(struct candor_device *device, struct device *parent);
 void sja1000_release(struct candor_device *device);
 

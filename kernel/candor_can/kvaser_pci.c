@@ -37,9 +37,10 @@ static void remove_channel(struct candor_device *device)
 	candor_put(device);
 }
 
-static struct candor_device *add_channel(struct pci_dev *pdev, void __iomem *registers)
+static struct candor_device *add_channel(struct pci_dev *pdev, void __iomem *registers,
+					 unsigned long port)
 {
-	struct candor_device *device = sja1000_create(registers, pdev->irq);
+	struct candor_device *device = sja1000_create(registers, port, pdev->irq);
 	struct candor_bitrate bitrate = { .bitrate = candor_first_bitrate };
 	unsigned long flags;
 	int err;
@@ -84,6 +85,7 @@ static void remove_channels(struct card *card)
 static int kvaser_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	void __iomem *registers;
+	unsigned long port = 0;
 	struct card *card;
 	int err, i;
 
@@ -97,6 +99,8 @@ static int kvaser_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id
 		return err;
 	card->configuration = pcim_iomap_table(pdev)[0];
 	registers = pcim_iomap_table(pdev)[1];
+	if (pci_resource_flags(pdev, 1) & IORESOURCE_IO)
+		port = pci_resource_start(pdev, 1);
 	pci_set_drvdata(pdev, card);
 	iowrite32(PTCR_VALUE, card->configuration + PTCR);
 	enable_interrupts(card, true);
@@ -108,7 +112,7 @@ static int kvaser_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id
 			break;
 		if (!sja1000_present(channel))
 			break;
-		device = add_channel(pdev, channel);
+		device = add_channel(pdev, channel, port ? port + i * CHANNEL_BYTES : 0);
 		if (IS_ERR(device)) {
 			err = PTR_ERR(device);
 			break;

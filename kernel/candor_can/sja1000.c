@@ -41,11 +41,21 @@ enum {
 
 static u8 get(struct candor_device *device, int reg)
 {
+#ifdef CONFIG_HAS_IOPORT_MAP
+	if (device->port)
+		return inb(device->port + reg);
+#endif
 	return ioread8(device->registers + reg);
 }
 
 static void set(struct candor_device *device, int reg, u8 value)
 {
+#ifdef CONFIG_HAS_IOPORT_MAP
+	if (device->port) {
+		outb(value, device->port + reg);
+		return;
+	}
+#endif
 	iowrite8(value, device->registers + reg);
 }
 
@@ -373,13 +383,14 @@ static const struct candor_operations operations = {
 	.counters = counters,
 };
 
-struct candor_device *sja1000_create(void __iomem *registers, int irq)
+struct candor_device *sja1000_create(void __iomem *registers, unsigned long port, int irq)
 {
 	struct candor_device *device = candor_create(&operations, CANDOR_KIND_SJA1000);
 
 	if (IS_ERR(device))
 		return device;
 	device->registers = registers;
+	device->port = port;
 	device->irq = irq;
 	device->clock_hz = 8000000;
 	device->handler = candor_handler_mode;

@@ -30,7 +30,9 @@ impl Machine {
         let run = || self.run_with(order, &[], watch);
         match order {
             Order::Measure(_) => agreed(run),
-            Order::Conform(_) | Order::Command(_) => run().map(|(report, _)| report),
+            Order::Conform(_) | Order::ConformDriver(..) | Order::Command(_) => {
+                run().map(|(report, _)| report)
+            }
         }
     }
 
@@ -47,7 +49,7 @@ impl Machine {
         let mut command = self.command(&saved.initramfs, &scratch.files());
         let measurement = match order {
             Order::Measure(measurement) => Some(measurement),
-            Order::Conform(_) | Order::Command(_) => None,
+            Order::Conform(_) | Order::ConformDriver(..) | Order::Command(_) => None,
         };
         if let Some(library) = &self.timed_bus {
             let plan = measurement.map(|it| outside::plan(it)).transpose()?;
@@ -155,7 +157,7 @@ fn limit_s(order: &Order) -> u64 {
             let frames_ns = frames_ns.saturating_add(measurement.timeout_ns);
             MARGIN_S.saturating_add(frames_ns / 1_000_000_000)
         }
-        Order::Conform(trials) => MARGIN_S + trials.len() as u64,
+        Order::Conform(trials) | Order::ConformDriver(_, trials) => MARGIN_S + trials.len() as u64,
         Order::Command(_) => MARGIN_S,
     }
 }

@@ -1,5 +1,6 @@
 //! The kernel as the oracle: generated rules and frames go through the can-gw of a real kernel in a
-//! guest and through the engine of `candor-engine`; copies and counters agree frame by frame.
+//! guest and through the engine of `candor-engine`; copies and counters agree frame by frame. The gateway of
+//! candor_can stands where can-gw is, with what it knows of the same rules and frames.
 //!
 //! Needs QEMU and kernels (`candor vm fetch 6.12`), so it runs only when asked to:
 //!
@@ -15,7 +16,9 @@
 //! rules with a negative index disagree, and are dangerous to try.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
+use candor_causes::Cause;
 use candor_engine::counters::Outcome;
 use candor_engine::edit::{Crc8, Crc8Profile, Operands, Range, XorChecksum};
 use candor_engine::{Bus, BusIndex, Edit, Engine, Filter, Gate, Rule, Table};
@@ -26,9 +29,9 @@ use candor_protocol::order::Trial;
 use candor_protocol::report::{JobCount, TrialOutcome};
 use candor_time::Nanos;
 use candor_vm::{Cache, Machine, Qemu, Setup, Unwatched, kernel};
-use candor_wire::can::Frame;
 use candor_wire::can::frame::{EFF_FLAG, EFF_MASK, ERR_FLAG, RTR_FLAG, SFF_MASK, fd_dlc};
 use candor_wire::can::socketcan::{CAN_MTU, HEADER_LEN, IdOrder, decode, encode};
+use candor_wire::can::{Frame, Kind};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
@@ -210,6 +213,26 @@ impl Case {
     }
 }
 
+/// What the gateway of candor_can knows of a case: classical frames without a raw DLC, no echo, no error reports.
+fn classical(mut case: Case) -> Case {
+    for rule in &mut case.rules.rules {
+        (rule.gate, rule.echo) = (Gate::Classical, false);
+        for filter in &mut rule.filters {
+            filter.mask &= !ERR_FLAG;
+        }
+    }
+    let of_classical = |(bus, frame): (u16, Frame)| {
+        let length = frame.len().min(8);
+        let id = match frame.kind() {
+            Kind::Error => frame.can_id() & EFF_MASK | EFF_FLAG,
+            _ => frame.can_id(),
+        };
+        (bus, Frame::from_parts(id, &frame.buffer()[..length], None).unwrap())
+    };
+    case.frames = case.frames.into_iter().map(of_classical).collect();
+    case
+}
+
 fn any_case() -> impl Strategy<Value = Case> {
     (2..=4_u16).prop_flat_map(|buses| {
         let rules = (1..=5_usize).prop_flat_map(move |count| {
@@ -244,15 +267,22 @@ fn empty(case: &Case) -> Vec<Vec<String>> {
 
 /// What our engine does. A copy that is sent with `echo` is also received on the bus that it is sent
 /// on, by everybody who listens there: by the gateway itself too, whose rules for that bus count it
-/// as having made too many hops.
-fn expected(case: &Case) -> Seen {
+/// as having made too many hops. A device of the driver sends no error report.
+fn expected(case: &Case, is_driver: bool) -> Seen {
     let (mut engine, mut hops) = (Engine::new(&case.rules), Hops::default());
     let mut all = Vec::new();
     for (bus, frame) in &case.frames {
         let mut copies = empty(case);
         let bus = BusIndex(*bus);
         engine.follow(Nanos::ZERO, bus, frame, &mut hops, &mut |copy: Forward<'_>| {
-            copies[usize::from(copy.to.0)].push(copy.frame.to_string());
+            if is_driver && copy.frame.kind() == Kind::Error {
+                return Outcome::Refused(Cause::Unsupported);
+            }
+            let text = copy.frame.to_string();
+            // Its frames have 8 bytes at most, and no raw DLC beside it.
+            let (without_raw_dlc, _) = text.split_once('_').unwrap_or((&text, ""));
+            let text = if is_driver { without_raw_dlc.to_owned() } else { text };
+            copies[usize::from(copy.to.0)].push(text);
             Outcome::Handled
         });
         all.push(copies);
@@ -300,8 +330,8 @@ fn observed(case: &Case, outcome: &TrialOutcome) -> Result<Seen, String> {
 }
 
 /// The disagreement, for people.
-fn disagreement(case: &Case, outcome: &TrialOutcome) -> Option<String> {
-    let expected = expected(case);
+fn disagreement(case: &Case, is_driver: bool, outcome: &TrialOutcome) -> Option<String> {
+    let expected = expected(case, is_driver);
     let seen = match observed(case, outcome) {
         Ok(seen) if seen == expected => return None,
         Ok(seen) => format!("{seen:?}"),
@@ -320,11 +350,33 @@ fn disagreement(case: &Case, outcome: &TrialOutcome) -> Option<String> {
 
 // ---- Running -------------------------------------------------------------------------------------
 
-fn outcomes(machine: &Machine, cases: &[Case]) -> Vec<TrialOutcome> {
-    let order = Order::Conform(cases.iter().map(Case::trial).collect());
-    let report = machine.run(&order, &Unwatched).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(report.trials.len(), cases.len(), "an outcome per trial");
-    report.trials
+/// Whom the engine is compared with: the can-gw of a machine, or the gateway of candor_can, whose module this is.
+struct Peer {
+    machine: Machine,
+    module: Option<Vec<u8>>,
+}
+
+impl Peer {
+    /// The case of a tree, as far as the peer knows such.
+    fn case(&self, tree: &impl ValueTree<Value = Case>) -> Case {
+        let case = tree.current();
+        if self.module.is_some() { classical(case) } else { case }
+    }
+
+    fn outcomes(&self, cases: &[Case]) -> Vec<TrialOutcome> {
+        let trials = cases.iter().map(Case::trial).collect();
+        let order = match &self.module {
+            None => Order::Conform(trials),
+            Some(module) => Order::ConformDriver(module.clone(), trials),
+        };
+        let report = self.machine.run(&order, &Unwatched).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(report.trials.len(), cases.len(), "an outcome per trial");
+        report.trials
+    }
+
+    fn disagreement(&self, case: &Case, outcome: &TrialOutcome) -> Option<String> {
+        disagreement(case, self.module.is_some(), outcome)
+    }
 }
 
 fn machine(name: &str) -> Machine {
@@ -337,9 +389,19 @@ fn machine(name: &str) -> Machine {
         .unwrap_or_else(|error| fail(&error))
 }
 
-#[test]
-#[ignore = "needs QEMU and kernels: see the top of this file"]
-fn the_engine_does_what_the_kernel_does() {
+fn can_gw(kernel: &str) -> Peer {
+    Peer { machine: machine(kernel), module: None }
+}
+
+fn candor_can(kernel: &str) -> Peer {
+    let cache = Cache::open(None).unwrap();
+    let found = kernel::find(&cache, &kernel.parse().unwrap()).unwrap();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel/candor_can");
+    let module = kernel::driver::build(&cache, &found, &sources, "candor_can").unwrap();
+    Peer { machine: machine(kernel), module: Some(module) }
+}
+
+fn agree(peer: fn(&str) -> Peer) {
     let kernels = std::env::var("CANDOR_KERNELS").unwrap_or("6.12 7.2".into());
     let cases: usize =
         std::env::var("CANDOR_CASES").map_or(2000, |text| text.parse().expect("CANDOR_CASES"));
@@ -347,13 +409,13 @@ fn the_engine_does_what_the_kernel_does() {
     let strategy = any_case();
     let mut trees: Vec<_> = (0..cases).map(|_| strategy.new_tree(&mut runner).unwrap()).collect();
     for name in kernels.split_whitespace() {
-        let machine = machine(name);
+        let peer = peer(name);
         let mut compared = 0;
         for batch in trees.chunks_mut(BATCH) {
-            let cases: Vec<_> = batch.iter().map(ValueTree::current).collect();
-            for (at, outcome) in outcomes(&machine, &cases).iter().enumerate() {
-                if let Some(first) = disagreement(&cases[at], outcome) {
-                    let smallest = shrink(&machine, &mut batch[at]).unwrap_or(first);
+            let cases: Vec<_> = batch.iter().map(|tree| peer.case(tree)).collect();
+            for (at, outcome) in peer.outcomes(&cases).iter().enumerate() {
+                if let Some(first) = peer.disagreement(&cases[at], outcome) {
+                    let smallest = shrink(&peer, &mut batch[at]).unwrap_or(first);
                     panic!("engine and Linux {name} disagree:\n{smallest}");
                 }
                 compared += 1;
@@ -364,17 +426,29 @@ fn the_engine_does_what_the_kernel_does() {
     }
 }
 
+#[test]
+#[ignore = "needs QEMU and kernels: see the top of this file"]
+fn the_engine_does_what_the_kernel_does() {
+    agree(can_gw);
+}
+
+#[test]
+#[ignore = "needs QEMU, kernels and their headers: see the top of this file"]
+fn the_driver_does_what_the_engine_does() {
+    agree(candor_can);
+}
+
 /// The smallest case that disagrees, found by asking the guest again and again.
-fn shrink(machine: &Machine, tree: &mut impl ValueTree<Value = Case>) -> Option<String> {
+fn shrink(peer: &Peer, tree: &mut impl ValueTree<Value = Case>) -> Option<String> {
     const STEPS: usize = 100;
     let mut smallest = None;
     if !tree.simplify() {
         return None;
     }
     for _ in 0..STEPS {
-        let case = tree.current();
-        let outcome = outcomes(machine, std::slice::from_ref(&case));
-        let goes_on = match disagreement(&case, &outcome[0]) {
+        let case = peer.case(tree);
+        let outcome = peer.outcomes(std::slice::from_ref(&case));
+        let goes_on = match peer.disagreement(&case, &outcome[0]) {
             Some(text) => {
                 smallest = Some(text);
                 tree.simplify()
@@ -396,7 +470,7 @@ fn cases_reach_what_they_should() {
     let (mut forwarded, mut deleted, mut edited, mut twice) = (0, 0, 0, 0);
     for _ in 0..500 {
         let case = strategy.new_tree(&mut runner).unwrap().current();
-        let seen = expected(&case);
+        let seen = expected(&case, false);
         forwarded += seen.jobs.iter().map(|job| job.handled).sum::<u64>();
         deleted += seen.jobs.iter().map(|job| job.deleted).sum::<u64>();
         twice += seen.copies.iter().flatten().filter(|copies| copies.len() > 1).count();

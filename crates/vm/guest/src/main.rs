@@ -5,6 +5,7 @@
 //!  boot: file systems, modules --> host::next_order: saved here, restored for each order
 //!                                     |
 //!       Measure: test bed + gateway + load + tester      Conform: can-gw as the oracle      Command
+//!                                                        ConformDriver: candor_can
 //!                                     |
 //!                                  host::end: report, exit
 //! ```
@@ -15,6 +16,7 @@ mod boot;
 mod candor_can;
 mod command;
 mod conform;
+mod conform_driver;
 mod controllers;
 mod failure;
 mod gateway;
@@ -54,6 +56,9 @@ fn run(messages: &mut Vec<Message>) -> Result<(), Failure> {
     match &order {
         Order::Measure(order) => measure::measure(order, &hello, messages),
         Order::Conform(trials) => conform::conform(trials, &order, &hello, messages),
+        Order::ConformDriver(module, trials) => {
+            conform_driver::conform(module, trials, &order, &hello, messages)
+        }
         Order::Command(wanted) => command::command(wanted, &order, &hello, messages),
     }
 }

@@ -43,7 +43,7 @@ fn limit(order: &Order) -> Nanos {
             let frames = of_frames(measurement) + of_faults(measurement);
             MARGIN + Nanos::from_nanos(warm_up_ns.saturating_add(measurement.timeout_ns)) + frames
         }
-        Order::Conform(trials) => {
+        Order::Conform(trials) | Order::ConformDriver(_, trials) => {
             let frames: usize = trials.iter().map(|trial| trial.frames.len() + 1).sum();
             MARGIN + times(EACH, frames as u64)
         }

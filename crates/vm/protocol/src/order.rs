@@ -11,6 +11,8 @@ pub enum Order {
     Measure(Box<Measurement>),
     /// Let the kernel's can-gw decide about frames.
     Conform(Vec<Trial>),
+    /// Let the gateway of candor_can decide about them, on virtual devices. The module is the first.
+    ConformDriver(Vec<u8>, Vec<Trial>),
     /// Program can-gw, then run a command and report what it prints.
     Command(CommandOrder),
 }
@@ -92,7 +94,7 @@ impl Order {
             Self::Measure(order) => {
                 Self::Measure(Box::new(Measurement { offers: Vec::new(), ..(**order).clone() }))
             }
-            Self::Conform(_) | Self::Command(_) => self.clone(),
+            Self::Conform(_) | Self::ConformDriver(..) | Self::Command(_) => self.clone(),
         }
     }
 }
