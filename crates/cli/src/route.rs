@@ -17,11 +17,15 @@ mod top;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
-use candor_diagnostics::Findings;
+use candor_diagnostics::{Findings, Source};
 use candor_engine::Table;
+use candor_gateway::plan::Choice;
+use candor_gateway::plane::PLANES;
 use candor_rules::cangw;
 use candor_rules::file::disk;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Subcommand, ValueEnum};
 
 use crate::Answer;
@@ -137,12 +141,25 @@ pub(crate) fn run(command: RouteCommand) -> Answer {
     }
 }
 
+/// The data planes to choose from.
+fn planes() -> impl TypedValueParser<Value = Choice> {
+    let one = PLANES.iter().rev().map(|plane| PossibleValue::new(plane.name).help(plane.help));
+    let auto = PossibleValue::new("auto").help(
+        "The kernel runs the rules that it can, threads run the others; see `candor route check --plan`",
+    );
+    PossibleValuesParser::new(one.chain([auto])).map(|name| {
+        let chosen = PLANES.iter().find(|plane| plane.name == name);
+        chosen.map_or(Choice::Auto, |plane| Choice::Only(plane))
+    })
+}
+
 /// The rules of a file, in whichever notation.
 struct Rules {
     name: String,
     notation: Notation,
     table: Option<Table>,
     findings: Findings,
+    source: Arc<Source>,
 }
 
 fn read_rules(path: &Path) -> Result<Rules, String> {
@@ -160,7 +177,8 @@ fn read_rules(path: &Path) -> Result<Rules, String> {
     {
         return Err(message);
     }
-    Ok(Rules { name, notation, table, findings })
+    let source = Source::new(name.as_str(), text);
+    Ok(Rules { name, notation, table, findings, source })
 }
 
 /// The text of a file of TOML, or of what `cangw` prints.

@@ -119,7 +119,7 @@ pub struct RuleSnapshot {
     pub from: String,
     /// The bus its copies go to.
     pub to: String,
-    /// Who does it: `user` or `kernel`.
+    /// Who does it: the name of a plane, such as `user`.
     pub plane: String,
     /// Whether it is in use; a rule that was taken out keeps what it counted.
     pub in_use: bool,

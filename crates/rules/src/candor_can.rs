@@ -57,7 +57,7 @@ mod tests {
             match expected {
                 None => assert_eq!(found, None),
                 Some(part) => {
-                    assert!(found.as_ref().is_some_and(|it| it.contains(part)), "{found:?}")
+                    assert!(found.as_ref().is_some_and(|it| it.contains(part)), "{found:?}");
                 }
             }
         }

@@ -4,9 +4,9 @@
 
 use std::path::PathBuf;
 
-use candor_diagnostics::{Severity, counted};
+use candor_diagnostics::{Origin, Severity, counted};
 use candor_gateway::control::FindingLine;
-use candor_gateway::plan::{Choice, plan};
+use candor_gateway::plan::{Choice, Planned, Refused, plan};
 use candor_gateway::plane::PLANES;
 use candor_output::say;
 use clap::Args;
@@ -21,9 +21,12 @@ use crate::output::{Table, print};
 pub(crate) struct CheckArgs {
     /// The rule file or output of `cangw -L`, or - for standard input
     file: PathBuf,
-    /// Show who would run each rule with `candor route run --plane auto`, and why
+    /// Show who would run each rule with `candor route run`, and why
     #[arg(long)]
     plan: bool,
+    /// With this --plane; each rule that the plane cannot run is an error
+    #[arg(long, value_name = "PLANE", default_value = "auto", value_parser = super::planes())]
+    plane: Choice,
     /// Print JSON Lines: an object of type "finding" per finding, with --plan one of type "plan" per
     /// rule, then one of type "summary"
     #[arg(long)]
@@ -38,16 +41,14 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
         let bytes = candor_gateway::rehearse(&args.file).map_err(|error| error.to_string())?;
         return print(&format!("{bytes}\n")).map(|()| true);
     }
-    let Rules { name, table, findings, .. } = read_rules(&args.file)?;
+    let rules = read_rules(&args.file)?;
+    let planned = planned(&rules, args.plane);
+    let Rules { name, table, findings, .. } = rules;
     let [errors, warnings] =
         [Severity::Error, Severity::Warning].map(|severity| findings.count(severity));
-    let planned = match &table {
-        // With that plane there is nobody who refuses.
-        Some(table) if args.plan => plan(table, PLANES, Choice::Auto).unwrap_or_default(),
-        _ => Vec::new(),
-    };
     let rules = table.as_ref().map_or(&[][..], |table| &table.rules);
-    let planned: Vec<_> = planned.iter().filter_map(|it| Some((rules.get(it.rule)?, it))).collect();
+    let planned = planned.iter().filter(|_| args.plan);
+    let planned: Vec<_> = planned.filter_map(|it| Some((rules.get(it.rule)?, it))).collect();
     if args.json {
         let findings = lines(findings.sorted().iter().map(FindingLine::new))?;
         let plans = lines(planned)?;
@@ -56,7 +57,7 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
         print(&(findings + &plans + &summary))?;
     } else {
         print(&color::findings(&findings, color::on_stdout()))?;
-        if args.plan && table.is_some() {
+        if args.plan && table.is_some() && errors == 0 {
             let table = Table::of(planned)
                 .column("rule", |(rule, _)| rule.name.clone())
                 .column("plane", |(_, it)| it.plane.name.into())
@@ -72,5 +73,20 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
         }
         None => say!("{name}: {found}"),
     }
-    Ok(table.is_some())
+    Ok(table.is_some() && errors == 0)
+}
+
+/// Which plane runs which rule. What the chosen one cannot run is an error at its rule.
+fn planned(rules: &Rules, choice: Choice) -> Vec<Planned> {
+    let Rules { table: Some(table), findings, source, .. } = rules else { return Vec::new() };
+    plan(table, PLANES, choice).unwrap_or_else(|refused| {
+        let title = if let Choice::Only(plane) = choice { plane.title } else { "nothing" };
+        for Refused { rule, reason } in refused {
+            let Some(rule) = table.rules.get(rule) else { continue };
+            let origin = Origin::at(source, rule.position.0, rule.position.1);
+            let message = format!("{title} cannot run rule {:?}: {reason}", rule.name);
+            findings.error_with_hint(&origin, message, "change it, or use another --plane");
+        }
+        Vec::new()
+    })
 }

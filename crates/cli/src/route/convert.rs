@@ -29,7 +29,7 @@ pub(crate) struct ConvertArgs {
 }
 
 pub(super) fn run(args: &ConvertArgs) -> Answer {
-    let Rules { name, notation, table, findings } = read_rules(&args.input)?;
+    let Rules { name, notation, table, findings, .. } = read_rules(&args.input)?;
     color::eprint_findings(&findings);
     let Some(table) = table else { return Ok(false) };
     let output = args.output.as_deref().filter(|path| path.as_os_str() != "-");

@@ -41,7 +41,7 @@ pub(crate) struct ExplainArgs {
 }
 
 pub(super) fn run(args: &ExplainArgs) -> Answer {
-    let Rules { name, table, findings, notation } = read_rules(&args.file)?;
+    let Rules { name, table, findings, notation, .. } = read_rules(&args.file)?;
     let Some(table) = table else {
         color::eprint_findings(&findings);
         return Ok(false);

@@ -7,13 +7,11 @@ use std::time::Duration;
 use candor_causes::Cause;
 use candor_daemon::rehearsal::Rehearsal;
 use candor_gateway::plan::Choice;
-use candor_gateway::plane::PLANES;
 use candor_gateway::snapshot::PortSnapshot;
 use candor_gateway::{Config, Service, Snapshot};
 use candor_output::{messages, say};
 use candor_port::Medium;
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::stats::causes;
 use crate::Answer;
@@ -27,7 +25,7 @@ pub(crate) struct RunArgs {
     /// The rule file
     file: PathBuf,
     /// Who runs the rules
-    #[arg(long, value_parser = planes(), default_value = "user")]
+    #[arg(long, value_parser = super::planes(), default_value = "user")]
     plane: Choice,
     /// Real-time priority (SCHED_FIFO) of the forwarding threads, 1 to 99
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
@@ -68,18 +66,6 @@ pub(crate) struct RunArgs {
 
 /// How long the end waits for whoever reads the summary.
 const SUMMARY_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The data planes to choose from.
-fn planes() -> impl TypedValueParser<Value = Choice> {
-    let one = PLANES.iter().rev().map(|plane| PossibleValue::new(plane.name).help(plane.help));
-    let auto = PossibleValue::new("auto").help(
-        "can-gw runs the rules that it can, threads run the others; see `candor route check --plan`",
-    );
-    PossibleValuesParser::new(one.chain([auto])).map(|name| {
-        let chosen = PLANES.iter().find(|plane| plane.name == name);
-        chosen.map_or(Choice::Auto, |plane| Choice::Only(plane))
-    })
-}
 
 /// An address with its port; `[fe80::1%eth0]:9464` names its interface.
 fn read_address(text: &str) -> Result<SocketAddr, String> {
