@@ -560,6 +560,11 @@ impl DatagramSender {
     pub(super) fn counters(&self) -> &Arc<TransmitterCounters> {
         &self.counters
     }
+
+    #[cfg(test)]
+    pub(super) fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
 }
 
 fn is_too_large(error: &candor_linux::Error) -> bool {

@@ -145,18 +145,22 @@ impl Reads for Unpacker {
     }
 }
 
-/// Puts frames together.
+/// Puts frames together. While the network takes no datagram, each frame is tried by itself, so that who transmits knows what becomes
+/// of it.
 struct Packer {
     outlet: DatagramSender,
     outgoing: Outgoing<Box<[u8]>>,
     sequence: u8,
     patience: FlushPolicy,
+    /// The last datagram could not leave.
+    is_down: bool,
 }
 
 impl Packer {
     fn new(outlet: DatagramSender, room: usize, flush: Nanos) -> Self {
         let outgoing = Outgoing::new(vec![0; room].into_boxed_slice());
-        Self { outlet, outgoing, sequence: 0, patience: FlushPolicy::new(flush) }
+        let patience = FlushPolicy::new(flush);
+        Self { outlet, outgoing, sequence: 0, patience, is_down: false }
     }
 
     /// Sends what is there. If there is no way, it is lost.
@@ -174,9 +178,31 @@ impl Packer {
             }
         };
         // What is lost leaves a gap, which the other end sees.
+        self.end(sent);
+        sent
+    }
+
+    /// The datagram has left, or is lost.
+    fn end(&mut self, sent: Sent) {
+        self.is_down = sent == Sent::Down;
         self.sequence = self.sequence.wrapping_add(1);
         self.outgoing.clear();
         self.patience.end();
+    }
+
+    /// Sends a datagram with one frame. What cannot leave was never taken, and leaves no gap.
+    fn send_alone(&mut self, frame: &Frame) -> Sent {
+        if self.outgoing.push(frame).is_err() {
+            return Sent::Unsupported;
+        }
+        let sent = self.outlet.send(self.outgoing.finish(self.sequence));
+        match sent {
+            Sent::Taken => {
+                self.outlet.counters().frames.add(1);
+                self.end(sent);
+            }
+            _ => self.outgoing.clear(),
+        }
         sent
     }
 }
@@ -185,6 +211,9 @@ impl Transmitter for Packer {
     fn transmit(&mut self, frame: &Frame, _echo: bool) -> Sent {
         if frame.kind() == Kind::Error {
             return Sent::Unsupported;
+        }
+        if self.is_down {
+            return self.send_alone(frame);
         }
         let mut outcome = self.outgoing.push(frame);
         if outcome == Err(Refused::Full) {
@@ -428,7 +457,7 @@ mod tests {
     fn where_there_is_no_way_frames_are_lost_and_counted() {
         let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").unwrap());
         // Packets to all need a permission that this socket lacks.
-        let nowhere = "255.255.255.255:9".parse().unwrap();
+        let nowhere = "127.255.255.255:9".parse().unwrap();
         let mut packer =
             Packer::new(DatagramSender::new(socket, Peer::new(nowhere, None)), 1_472, Nanos::ZERO);
         assert_eq!(packer.transmit(&frame("123#"), false), Sent::Taken);
@@ -437,6 +466,18 @@ mod tests {
         let counters = packer.counters();
         assert_eq!((counters.frames.get(), counters.lost.get()), (2, 2));
         assert_eq!((packer.flush_due(), packer.sequence), (None, 1));
+        // From then on who transmits learns of each.
+        for _ in 0..3 {
+            assert_eq!(packer.transmit(&frame("125#"), false), Sent::Down);
+        }
+        assert_eq!((counters.frames.get(), counters.lost.get()), (2, 2));
+        assert_eq!((packer.flush_due(), packer.sequence), (None, 1));
+        // The first one that leaves ends it; the next ones are put together again.
+        packer.outlet.socket().set_broadcast(true).unwrap();
+        assert_eq!(packer.transmit(&frame("126#"), false), Sent::Taken);
+        assert_eq!((counters.datagrams.get(), counters.lost.get()), (1, 2));
+        assert_eq!(packer.transmit(&frame("127#"), false), Sent::Taken);
+        assert_eq!((counters.frames.get(), counters.datagrams.get()), (4, 1));
     }
 
     #[test]
