@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * gateway_test IMAGE: tests of /dev/candor_gateway on virtual devices, as root in a guest in which the module is loaded. IMAGE is
+ * image.rules.toml of this folder, compiled. A line for each check that failed, and at the end "N passed, N failed".
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "candor_can.h"
+
+#define SIZE sizeof(struct candor_frame)
+#define VIRTUAL "/sys/module/candor_can/parameters/virtual"
+#define DEVICES 3
+#define JOBS 6
+/* The job of rule "everything", from the first device to the third. */
+#define EVERYTHING 2
+#define FRAMES 20000
+#define TURNS 20
+#define MUTATIONS 20000
+
+static unsigned int passed, failed;
+static const char *test;
+static unsigned char *image;
+static size_t length;
+
+#define CHECK(condition) check(condition, #condition, __LINE__)
+#define FAILS(call, error) CHECK((call) == -1 && errno == (error))
+
+static bool check(bool holds, const char *text, int line)
+{
+	int err = errno;
+
+	__atomic_fetch_add(holds ? &passed : &failed, 1, __ATOMIC_RELAXED);
+	if (!holds)
+		printf("FAILED: %s, line %d: %s (errno %d)\n", test, line, text, err);
+	return holds;
+}
+
+static void begin(const char *name)
+{
+	test = name;
+	printf("test %s\n", name);
+	fflush(stdout);
+}
+
+static void set_virtual(const char *count)
+{
+	int fd = open(VIRTUAL, O_WRONLY);
+
+	CHECK(write(fd, count, strlen(count)) == (ssize_t)strlen(count));
+	close(fd);
+}
+
+/* devtmpfs makes a node a moment later. */
+static int open_file(const char *path)
+{
+	int fd, tries;
+
+	for (tries = 0; tries < 100; tries++) {
+		fd = open(path, O_RDWR | O_NONBLOCK);
+		if (fd >= 0 || errno != ENOENT)
+			return fd;
+		usleep(10000);
+	}
+	return fd;
+}
+
+static int open_device(int number)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/dev/candor%d", number);
+	return open_file(path);
+}
+
+static struct candor_gateway_image argument_for(const void *bytes, size_t size, int *devices)
+{
+	return (struct candor_gateway_image){
+		.image = (unsigned long)bytes,
+		.length = size,
+		.devices = (unsigned long)devices,
+		.buses = DEVICES,
+	};
+}
+
+static int devices[DEVICES] = { 0, 1, 2 };
+
+static bool load(int gateway)
+{
+	struct candor_gateway_image argument = argument_for(image, length, devices);
+
+	return ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument) == 0 && argument.steps > 0 &&
+	       ioctl(gateway, CANDOR_GATEWAY_COMMIT) == 0;
+}
+
+static struct candor_gateway_counts counts(int gateway, struct candor_gateway_job jobs[JOBS],
+					   bool earlier)
+{
+	struct candor_gateway_bus buses[DEVICES];
+	struct candor_gateway_counts argument = {
+		.jobs = (unsigned long)jobs,
+		.buses = (unsigned long)buses,
+		.job_count = JOBS,
+		.bus_count = DEVICES,
+		.earlier = earlier,
+	};
+
+	CHECK(ioctl(gateway, CANDOR_GATEWAY_COUNTS, &argument) == 0);
+	CHECK(argument.job_count == JOBS && argument.bus_count == DEVICES);
+	return argument;
+}
+
+static bool send_one(int fd, unsigned int id)
+{
+	struct candor_frame frame = { .id = id, .len = 2 };
+
+	return write(fd, &frame, SIZE) == SIZE;
+}
+
+static int drain(int fd, struct candor_frame *to, int most)
+{
+	ssize_t n = read(fd, to, most * SIZE);
+
+	return n < 0 ? 0 : n / (ssize_t)SIZE;
+}
+
+/* What it does not take, and that one has it at a time. */
+static void refuses(int gateway)
+{
+	int twice[DEVICES] = { 0, 1, 0 }, missing[DEVICES] = { 0, 1, 99 }, none[DEVICES] = { 0, -1, 2 };
+	struct candor_gateway_image argument;
+	struct candor_gateway_counts empty = {};
+	unsigned char *damaged = malloc(length);
+
+	begin("refuses");
+	FAILS(open("/dev/candor_gateway", O_RDWR), EBUSY);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_COMMIT), ENODATA);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_COUNTS, &empty), ENODATA);
+	FAILS(ioctl(gateway, CANDOR_START), ENOTTY);
+	memcpy(damaged, image, length);
+	damaged[length / 2] ^= 1;
+	argument = argument_for(damaged, length, devices);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument), EINVAL);
+	CHECK(strstr(argument.reason, "damaged"));
+	argument = argument_for(image, length - 8, devices);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument), EINVAL);
+	argument = argument_for(image, 0, devices);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument), E2BIG);
+	argument = argument_for(image, CANDOR_IMAGE_MOST + 1, devices);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument), E2BIG);
+	argument = argument_for(NULL, length, devices);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument), EFAULT);
+	argument = argument_for(image, length, NULL);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument), EFAULT);
+	argument = argument_for(image, length, twice);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument), EINVAL);
+	CHECK(strstr(argument.reason, "one device"));
+	argument = argument_for(image, length, missing);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument), ENODEV);
+	CHECK(argument.record == 2);
+	/* A copy goes there. */
+	argument = argument_for(image, length, none);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument), ENODEV);
+	CHECK(argument.record == 1);
+	argument = argument_for(image, length, devices);
+	argument.buses = 2;
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument), EINVAL);
+	/* What is abandoned cannot be committed. */
+	argument = argument_for(image, length, devices);
+	CHECK(ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument) == 0);
+	CHECK(ioctl(gateway, CANDOR_GATEWAY_ABANDON) == 0);
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_COMMIT), ENODATA);
+	free(damaged);
+}
+
+/* Everybody who has the device open sees what the gateway sends, and its rules do not take that. */
+static void passes_on(int gateway, int fd[DEVICES])
+{
+	int other = open_device(2);
+	struct candor_frame got[8];
+
+	begin("passes on");
+	CHECK(load(gateway));
+	CHECK(send_one(fd[0], 0x123));
+	CHECK(drain(fd[2], got, 8) == 1 && got[0].id == 0x123);
+	CHECK(got[0].flags == CANDOR_LOCAL && got[0].len == 2 && got[0].time_ns);
+	CHECK(drain(other, got, 8) == 1);
+	CHECK(drain(fd[0], got, 8) == 0 && drain(fd[1], got, 8) == 0);
+	/* Back from the third to the first, with another identifier. */
+	CHECK(send_one(fd[2], 0x7ff));
+	CHECK(drain(fd[0], got, 8) == 1 && got[0].id == 0x7fe);
+	CHECK(drain(other, got, 8) == 1);
+	close(other);
+}
+
+struct sender {
+	pthread_t thread;
+	int fd;
+	unsigned long long most;
+	unsigned long long sent;
+	bool stop;
+};
+
+static void *traffic(void *data)
+{
+	struct sender *sender = data;
+
+	while (sender->sent < sender->most && !__atomic_load_n(&sender->stop, __ATOMIC_RELAXED)) {
+		if (!CHECK(send_one(sender->fd, 0x123)))
+			break;
+		sender->sent++;
+	}
+	return NULL;
+}
+
+static unsigned long long all_of(const struct candor_gateway_job *job)
+{
+	return job->handled + job->down + job->returning + job->too_long + job->queue_full +
+	       job->unsupported;
+}
+
+/* Each frame meets one set of rules, while they are replaced all the time. */
+static void replaced(int gateway, int fd[DEVICES])
+{
+	struct candor_queue_setup queue = { .slots = CANDOR_SLOTS_MOST };
+	struct candor_gateway_job jobs[JOBS];
+	struct candor_statistics before, after;
+	struct sender sender = { .fd = fd[0], .most = ~0ULL };
+	unsigned long long sum = 0;
+	int turn;
+
+	begin("replaced");
+	CHECK(ioctl(fd[2], CANDOR_SET_QUEUE, &queue) == 0);
+	CHECK(load(gateway));
+	ioctl(fd[2], CANDOR_GET_STATISTICS, &before);
+	CHECK(!pthread_create(&sender.thread, NULL, traffic, &sender));
+	for (turn = 0; turn < TURNS; turn++) {
+		CHECK(load(gateway));
+		counts(gateway, jobs, true);
+		sum += all_of(&jobs[EVERYTHING]);
+	}
+	__atomic_store_n(&sender.stop, true, __ATOMIC_RELAXED);
+	CHECK(!pthread_join(sender.thread, NULL));
+	counts(gateway, jobs, false);
+	sum += all_of(&jobs[EVERYTHING]);
+	ioctl(fd[2], CANDOR_GET_STATISTICS, &after);
+	printf("%d times under %llu frames\n", TURNS, sender.sent);
+	CHECK(sender.sent > TURNS && sum == sender.sent);
+	CHECK(after.handle_received + after.handle_lost - before.handle_received -
+	      before.handle_lost == sender.sent);
+}
+
+/* A target that is stopped, or goes away and comes back under traffic. */
+static void gone(int gateway, int fd[DEVICES])
+{
+	struct sender sender = { .fd = fd[0], .most = FRAMES };
+	struct candor_gateway_job jobs[JOBS];
+
+	begin("gone");
+	CHECK(load(gateway));
+	CHECK(ioctl(fd[2], CANDOR_STOP) == 0);
+	CHECK(send_one(fd[0], 0x123));
+	counts(gateway, jobs, false);
+	CHECK(jobs[EVERYTHING].down == 1 && all_of(&jobs[EVERYTHING]) == 1);
+	CHECK(ioctl(fd[2], CANDOR_START) == 0);
+	CHECK(!pthread_create(&sender.thread, NULL, traffic, &sender));
+	usleep(1000);
+	set_virtual("2");
+	CHECK(!pthread_join(sender.thread, NULL));
+	CHECK(counts(gateway, jobs, false).gone == 1);
+	CHECK(jobs[EVERYTHING].down > 1 && all_of(&jobs[EVERYTHING]) == FRAMES + 1);
+	CHECK(!load(gateway) && errno == ENODEV);
+	/* Another device has its number now; the rules in use are not about it. */
+	set_virtual("3");
+	close(fd[2]);
+	fd[2] = open_device(2);
+	CHECK(send_one(fd[0], 0x123));
+	CHECK(counts(gateway, jobs, false).gone == 1 && all_of(&jobs[EVERYTHING]) == FRAMES + 2);
+	CHECK(load(gateway));
+	CHECK(send_one(fd[0], 0x123));
+	CHECK(counts(gateway, jobs, false).gone == 0 && jobs[EVERYTHING].handled == 1);
+	/* The source goes away. */
+	set_virtual("0");
+	CHECK(counts(gateway, jobs, false).gone == 1);
+	set_virtual("3");
+}
+
+/* Images that are damaged below a right checksum: none ends the kernel, whatever is sent through those that are taken. */
+static void mutated(int gateway)
+{
+	unsigned int taken = 0, seed = 1, i, n;
+	unsigned char *bytes = malloc(length);
+	int fd[DEVICES];
+
+	begin("mutated");
+	for (i = 0; i < DEVICES; i++)
+		fd[i] = open_device(i);
+	for (i = 0; i < MUTATIONS; i++) {
+		struct candor_gateway_image argument = argument_for(bytes, length, devices);
+		unsigned int crc = ~0u, bit;
+		size_t at;
+
+		memcpy(bytes, image, length);
+		for (n = 0; n < 1 + i % 3; n++) {
+			/* Not the many slots of standard identifiers, but for one of four. */
+			at = rand_r(&seed) % length;
+			if (at > 1200 && at < 50000 && i % 4)
+				at = at % 1200;
+			bytes[at] = i % 2 ? rand_r(&seed) : bytes[at] ^ 1 << rand_r(&seed) % 8;
+		}
+		for (at = 16; at < length; at++) {
+			crc ^= bytes[at];
+			for (bit = 0; bit < 8; bit++)
+				crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
+		}
+		crc = ~crc;
+		memcpy(bytes + 12, &crc, 4);
+		if (ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument))
+			continue;
+		taken++;
+		/* Waits until no frame meets the rules before: not each time. */
+		if (taken % 64)
+			continue;
+		CHECK(ioctl(gateway, CANDOR_GATEWAY_COMMIT) == 0);
+		for (n = 0; n < 64; n++) {
+			struct candor_frame frame = { .id = rand_r(&seed) & 0x1fffffff, .len = n % 9,
+						      .flags = CANDOR_EXTENDED };
+
+			if (n % 2) {
+				frame.id &= 0x7ff;
+				frame.flags = n % 3 ? 0 : CANDOR_REMOTE;
+			}
+			CHECK(write(fd[n % DEVICES], &frame, SIZE) == SIZE);
+		}
+	}
+	printf("%d mutations, %u taken\n", MUTATIONS, taken);
+	CHECK(taken > MUTATIONS / 100 && taken < MUTATIONS);
+	for (i = 0; i < DEVICES; i++)
+		close(fd[i]);
+	free(bytes);
+}
+
+/* The rules of a process end with it. */
+static void killed(void)
+{
+	int fd[DEVICES], i, status;
+	struct candor_frame got[8];
+	pid_t child;
+
+	begin("killed");
+	for (i = 0; i < DEVICES; i++)
+		fd[i] = open_device(i);
+	child = fork();
+	if (child == 0) {
+		int gateway = open_file("/dev/candor_gateway");
+
+		if (!load(gateway))
+			_exit(1);
+		kill(getpid(), SIGKILL);
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+	CHECK(send_one(fd[0], 0x123));
+	CHECK(drain(fd[2], got, 8) == 0);
+	i = open_file("/dev/candor_gateway");
+	CHECK(i >= 0 && load(i));
+	CHECK(send_one(fd[0], 0x123) && drain(fd[2], got, 8) == 1);
+	close(i);
+	for (i = 0; i < DEVICES; i++)
+		close(fd[i]);
+}
+
+int main(int argc, char **argv)
+{
+	int gateway, file, fd[DEVICES], i;
+
+	if (argc != 2 || (file = open(argv[1], O_RDONLY)) < 0) {
+		fprintf(stderr, "usage: gateway_test IMAGE\n");
+		return 2;
+	}
+	length = lseek(file, 0, SEEK_END);
+	image = malloc(length);
+	if (pread(file, image, length, 0) != (ssize_t)length)
+		return 2;
+	test = "begin";
+	set_virtual("3");
+	gateway = open_file("/dev/candor_gateway");
+	for (i = 0; i < DEVICES; i++)
+		fd[i] = open_device(i);
+	CHECK(gateway >= 0 && fd[0] >= 0 && fd[1] >= 0 && fd[2] >= 0);
+	refuses(gateway);
+	passes_on(gateway, fd);
+	replaced(gateway, fd);
+	gone(gateway, fd);
+	for (i = 0; i < DEVICES; i++)
+		close(fd[i]);
+	mutated(gateway);
+	close(gateway);
+	killed();
+	set_virtual("0");
+	printf("%u passed, %u failed\n", passed, failed);
+	return failed != 0;
+}
