@@ -17,6 +17,18 @@ pub enum Interest {
     Read,
     /// Something can be written.
     Write,
+    /// One of both.
+    Either,
+}
+
+impl Interest {
+    const fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::Either)
+    }
+
+    const fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::Either)
+    }
 }
 
 /// Waits until `file` is ready, at most `timeout` (`None`: for ever). False if it is not.
@@ -70,10 +82,9 @@ pub fn wait_any_or_signal(files: &[BorrowedFd<'_>], timeout: Option<Nanos>) -> R
 }
 
 fn entry(file: BorrowedFd<'_>, interest: Interest) -> PollFd<'_> {
-    let flags = match interest {
-        Interest::Read => PollFlags::IN,
-        Interest::Write => PollFlags::OUT,
-    };
+    let mut flags = PollFlags::empty();
+    flags.set(PollFlags::IN, interest.reads());
+    flags.set(PollFlags::OUT, interest.writes());
     PollFd::from_borrowed_fd(file, flags)
 }
 
@@ -84,6 +95,13 @@ fn poll(entries: &mut [PollFd<'_>], timeout: Option<Nanos>) -> Result<Option<boo
         Err(RawErrno::INTR) => Ok(None),
         Err(errno) => Err(failed("a socket", errno)),
     }
+}
+
+fn event_flags(interest: Interest) -> epoll::EventFlags {
+    let mut flags = epoll::EventFlags::empty();
+    flags.set(epoll::EventFlags::IN, interest.reads());
+    flags.set(epoll::EventFlags::OUT, interest.writes());
+    flags
 }
 
 fn failed(what: &str, errno: RawErrno) -> Error {
@@ -119,11 +137,21 @@ impl Poll {
     /// # Errors
     /// It is in already, or is no file that one waits for.
     pub fn add(&mut self, file: &impl AsFd, interest: Interest, token: u64) -> Result<(), Error> {
-        let flags = match interest {
-            Interest::Read => epoll::EventFlags::IN,
-            Interest::Write => epoll::EventFlags::OUT,
-        };
-        epoll::add(&self.epoll, file, epoll::EventData::new_u64(token), flags)
+        epoll::add(&self.epoll, file, epoll::EventData::new_u64(token), event_flags(interest))
+            .map_err(|errno| failed("a file", errno))
+    }
+
+    /// Waits for something else of a file that is in.
+    ///
+    /// # Errors
+    /// It is not in.
+    pub fn change(
+        &mut self,
+        file: &impl AsFd,
+        interest: Interest,
+        token: u64,
+    ) -> Result<(), Error> {
+        epoll::modify(&self.epoll, file, epoll::EventData::new_u64(token), event_flags(interest))
             .map_err(|errno| failed("a file", errno))
     }
 
@@ -178,6 +206,11 @@ mod tests {
         assert_eq!(poll.wait(Some(Nanos::from_micros(50))).unwrap().count(), 0);
         assert_eq!(wait(&theirs, Interest::Read, Some(Nanos::ZERO)), Ok(false));
         assert_eq!(wait(&theirs, Interest::Write, None), Ok(true));
+        assert_eq!(wait(&theirs, Interest::Either, None), Ok(true));
+        poll.change(&silent, Interest::Either, 9).unwrap();
+        assert_eq!(poll.wait(None).unwrap().collect::<Vec<_>>(), [9]);
+        poll.change(&silent, Interest::Read, 8).unwrap();
+        assert!(poll.change(&ours, Interest::Read, 9).unwrap_err().is(libc::ENOENT));
         ours.write_all(b"x").unwrap();
         assert_eq!(poll.wait(None).unwrap().collect::<Vec<_>>(), [7]);
         assert_eq!(wait(&theirs, Interest::Read, None), Ok(true));

@@ -65,8 +65,11 @@ struct NodeConnection {
     is_sending: bool,
     /// Frames that were transmitted.
     transmitted: u64,
-    /// Frames that it was too slow to receive.
+    /// Frames that it was too slow to receive, and how many of them it knows of.
     lost: u64,
+    told_lost: u64,
+    /// Whether room in its socket is waited for, to tell it.
+    is_behind: bool,
 }
 
 struct BusHub {
@@ -126,7 +129,10 @@ impl BusHub {
             for index in 0..self.ready.len() {
                 match self.ready.get(index) {
                     Some(&LISTENER) => is_connecting = true,
-                    Some(&token) => self.read(token as usize),
+                    Some(&token) => {
+                        self.read(token as usize);
+                        self.tell_lost(token as usize);
+                    }
                     None => {}
                 }
             }
@@ -217,6 +223,8 @@ impl BusHub {
             is_sending: false,
             transmitted: 0,
             lost: 0,
+            told_lost: 0,
+            is_behind: false,
         });
         match self.connections.get_mut(token) {
             Some(place) => {
@@ -250,6 +258,26 @@ impl BusHub {
         } else if !had_frames && let Some(&first) = connection.queue.front() {
             self.bus.request(node, first);
         }
+    }
+
+    /// Tells a node that was too slow what it has lost, as soon as its socket has room: the next frame would tell it too, but
+    /// there may be none.
+    fn tell_lost(&mut self, token: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(token) else { return };
+        if !connection.is_behind {
+            return;
+        }
+        if connection.told_lost < connection.lost {
+            let message = Message::Lost(connection.lost);
+            match quick::try_send(&connection.stream, &message.encode()) {
+                Ok(Sent::Taken) => connection.told_lost = connection.lost,
+                Ok(Sent::QueueFull | Sent::WouldBlock) => return,
+                // It has left, which reading will tell.
+                Err(_) => {}
+            }
+        }
+        let changed = self.poll.change(&connection.stream, Interest::Read, token as u64);
+        connection.is_behind = changed.is_err();
     }
 
     /// Brings the bus to this instant: frames begin and are completed as often as it is time.
@@ -301,7 +329,8 @@ impl BusHub {
     /// Sends a frame to all nodes that receive, and then confirms it to those that transmitted it.
     fn complete(&mut self, frame: Frame, at_ns: u64) {
         let time_ns = self.since_1970.saturating_add(at_ns);
-        for connection in self.connections.iter_mut().flatten() {
+        for (token, place) in self.connections.iter_mut().enumerate() {
+            let Some(connection) = place else { continue };
             let is_own = self.senders.iter().any(|&(_, node)| node == connection.node);
             let is_to_receive = match connection.purpose {
                 Some(Purpose::Receive) => !is_own,
@@ -314,8 +343,15 @@ impl BusHub {
             let lost = connection.lost;
             let message = Message::Received { frame, is_own, time_ns, lost };
             match quick::try_send(&connection.stream, &message.encode()) {
-                Ok(Sent::Taken) => {}
-                Ok(Sent::QueueFull | Sent::WouldBlock) => connection.lost += 1,
+                Ok(Sent::Taken) => connection.told_lost = lost,
+                Ok(Sent::QueueFull | Sent::WouldBlock) => {
+                    connection.lost += 1;
+                    if !connection.is_behind {
+                        let stream = &connection.stream;
+                        let changed = self.poll.change(stream, Interest::Either, token as u64);
+                        connection.is_behind = changed.is_ok();
+                    }
+                }
                 // It has left, which reading will tell.
                 Err(_) => {}
             }

@@ -13,6 +13,7 @@
 //! | node | transmit | - |
 //! | hub | received | when it was complete (ns since 1970); frames lost so far |
 //! | hub | transmitted | frames of this node so far |
+//! | hub | lost | frames lost so far, where no frame comes that could tell |
 
 use std::os::unix::net::UnixStream;
 
@@ -25,7 +26,7 @@ pub(super) const LEN: usize = 24 + CANFD_MTU;
 /// How many are read at once.
 const BATCH: usize = 32;
 /// The version of all this, part of the flags of whoever joins.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What a node connects for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +89,7 @@ pub(super) enum Message {
     },
     Transmitted(u64),
     Full,
+    Lost(u64),
 }
 
 impl Message {
@@ -104,6 +106,7 @@ impl Message {
             }
             Self::Transmitted(count) => (6, 0, *count, 0, None),
             Self::Full => (7, 0, 0, 0, None),
+            Self::Lost(lost) => (8, 0, 0, *lost, None),
         };
         let mut bytes = [0; LEN];
         bytes[0] = kind;
@@ -145,6 +148,7 @@ impl Message {
             }
             6 => Self::Transmitted(first),
             7 => Self::Full,
+            8 => Self::Lost(second),
             _ => return None,
         })
     }
@@ -217,6 +221,7 @@ mod tests {
             Message::Received { frame: frame("123#R4"), is_own: true, time_ns: 7, lost: 9 },
             Message::Transmitted(12),
             Message::Full,
+            Message::Lost(u64::MAX),
         ]
     }
 

@@ -23,7 +23,7 @@
 //!   after each frame which one is next, as with a controller of one buffer.
 //! - Looking for the hub anew may take seconds, if its process was stopped: who transmits does that
 //!   in [`Transmitter::wait`] alone.
-//! - Who receives too slowly loses frames, and learns how many with the next one.
+//! - Who receives too slowly loses frames, and learns how many with the next one, or when it has read most of what came before.
 //! - Stamps are the instants of the schedule, exact to the bit within a busy period.
 
 mod hub;
@@ -318,6 +318,14 @@ struct SimReceiver {
     counters: Arc<ReceiverCounters>,
 }
 
+impl SimReceiver {
+    /// So many frames of this connection were lost so far.
+    fn learn_lost(&mut self, lost: u64) {
+        self.counters.overflow.add(lost.saturating_sub(self.lost));
+        self.lost = lost;
+    }
+}
+
 impl Receiver for SimReceiver {
     fn receive(
         &mut self,
@@ -342,12 +350,20 @@ impl Receiver for SimReceiver {
         }
         let mut count = 0;
         while let Some(message) = self.reader.next() {
-            let Ok(Message::Received { frame, is_own, time_ns, lost }) = message else {
-                self.counters.malformed.add(1);
-                continue;
+            let (frame, is_own, time_ns) = match message {
+                Ok(Message::Received { frame, is_own, time_ns, lost }) => {
+                    self.learn_lost(lost);
+                    (frame, is_own, time_ns)
+                }
+                Ok(Message::Lost(lost)) => {
+                    self.learn_lost(lost);
+                    continue;
+                }
+                _ => {
+                    self.counters.malformed.add(1);
+                    continue;
+                }
             };
-            self.counters.overflow.add(lost.saturating_sub(self.lost));
-            self.lost = lost;
             self.counters.frames.add(1);
             count += 1;
             let system = self.wants_stamps.then_some(Instant::from_nanos(time_ns));
