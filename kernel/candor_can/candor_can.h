@@ -304,14 +304,16 @@ struct candor_gateway_image {
 /**
  * struct candor_gateway_job - what became of the copies of a rule for one of its destinations
  * @handled: taken by the transmit queue
+ * @hop_limit: the frame had been passed on max_hops times
  * @down: the device is gone, stopped, bus-off or listens only
  * @returning: it would have gone back to where it came from, without allow_return
  * @too_long: its length after the operations
- * @queue_full: the transmit queue had no room
+ * @queue_full: the transmit queue had no room; or, with echo, 16 copies of the frame had come back
  * @unsupported: an operation made it an error report
  */
 struct candor_gateway_job {
 	__u64 handled;
+	__u64 hop_limit;
 	__u64 down;
 	__u64 returning;
 	__u64 too_long;
@@ -321,7 +323,7 @@ struct candor_gateway_job {
 
 /**
  * struct candor_gateway_bus - what a bus has seen
- * @received: frames, also those that programs sent to the device
+ * @received: frames, also those that programs sent to the device, and copies with echo
  * @unmatched: frames of these that no rule took
  * @most_steps: the most steps that the rules took for one of them
  */

@@ -57,26 +57,79 @@ static void encode(const struct candor_image_frame *from, struct candor_frame *f
 		memset(frame->data + frame->len, 0, sizeof(frame->data) - frame->len);
 }
 
+/* A copy that comes back on the bus that it was sent on, whose rules are to take it. */
+struct hop {
+	struct candor_frame frame;
+	u16 bus;
+	u16 origin;
+	u32 hops;
+};
+
+struct hops {
+	u32 count;
+	struct hop hop[CANDOR_IMAGE_HOPS];
+};
+
+/* What travels with a frame: the bus whose rules it meets, the first one that it came on, and how often it was passed on. */
+struct passage {
+	u32 bus;
+	u32 origin;
+	u32 hops;
+	struct hops *echoes;	/* NULL: no rule has echo */
+};
+
 /* Why there is no copy, whatever becomes of its destination. */
 enum flaw { SOUND, TOO_LONG, UNSUPPORTED };
 
-/* Under the lock of the target. The order of the checks is that of net/can/gw.c. */
-static void count_copy(struct candor_gateway_job *job, struct candor_device *target,
-		       bool returning, enum flaw flaw, const struct candor_frame *copy)
+static u32 hops_after(const struct rules *rules, const struct image_rule *rule, u32 hops)
 {
-	if (target->gone || target->state == CANDOR_STATE_STOPPED ||
-	    target->state == CANDOR_STATE_BUS_OFF) {
+	if (hops || !rule->limit_hops)
+		return hops + 1;
+	return rules->image.max_hops - min_t(u32, rule->limit_hops - 1, rules->image.max_hops);
+}
+
+static noinline void come_back(struct rules *rules, const struct image_rule *rule,
+			       const struct passage *passage, u32 to,
+			       const struct candor_frame *copy)
+{
+	struct hops *echoes = passage->echoes;
+
+	echoes->hop[echoes->count++] = (struct hop){
+		.frame = *copy,
+		.bus = to,
+		.origin = passage->origin,
+		.hops = hops_after(rules, rule, passage->hops),
+	};
+}
+
+/* The order of the checks is that of net/can/gw.c. */
+static void offer(struct rules *rules, u32 number, const struct image_rule *rule,
+		  const struct passage *passage, enum flaw flaw, const struct candor_frame *copy)
+{
+	u32 to = le16_to_cpu(rules->image.jobs[number].to);
+	struct candor_device *target = rules->devices[to];
+	struct candor_gateway_job *job = &rules->jobs[number];
+	bool echo = rule->flags & IMAGE_RULE_ECHO, handled = false;
+
+	raw_spin_lock(&target->lock);
+	if (passage->hops >= rules->image.max_hops) {
+		job->hop_limit++;
+	} else if (target->gone || target->state == CANDOR_STATE_STOPPED ||
+		   target->state == CANDOR_STATE_BUS_OFF) {
 		job->down++;
-	} else if (returning) {
+	} else if (to == passage->origin && !(rule->flags & IMAGE_RULE_RETURN)) {
 		job->returning++;
 	} else if (flaw == TOO_LONG) {
 		job->too_long++;
 	} else if (flaw == UNSUPPORTED) {
 		job->unsupported++;
+	} else if (echo && passage->echoes->count == CANDOR_IMAGE_HOPS) {
+		job->queue_full++;
 	} else {
 		switch (candor_submit(target, copy, CANDOR_PRIORITY_DEFAULT)) {
 		case 0:
 			job->handled++;
+			handled = true;
 			break;
 		case -EAGAIN:
 			job->queue_full++;
@@ -85,11 +138,14 @@ static void count_copy(struct candor_gateway_job *job, struct candor_device *tar
 			job->down++;
 		}
 	}
+	raw_spin_unlock(&target->lock);
+	if (echo && handled)
+		come_back(rules, rule, passage, to, copy);
 }
 
 /* false: the rule takes no classical frames. */
-static bool fire(struct rules *rules, u32 bus, u32 number, const struct candor_frame *frame,
-		 u32 *steps)
+static bool fire(struct rules *rules, const struct passage *passage, u32 number,
+		 const struct candor_frame *frame, u32 *steps)
 {
 	const struct image_rule *rule = &rules->image.rules[number];
 	u32 job = le32_to_cpu(rule->first_job), end = job + le16_to_cpu(rule->jobs);
@@ -113,48 +169,70 @@ static bool fire(struct rules *rules, u32 bus, u32 number, const struct candor_f
 	}
 	copy.time_ns = CANDOR_OF_GATEWAY;
 	for (; job < end; job++) {
-		u32 to = le16_to_cpu(rules->image.jobs[job].to);
-		struct candor_device *target = rules->devices[to];
-		bool returning = to == bus && !(rule->flags & IMAGE_RULE_RETURN);
-
 		++*steps;
-		raw_spin_lock(&target->lock);
-		count_copy(&rules->jobs[job], target, returning, flaw, &copy);
-		raw_spin_unlock(&target->lock);
+		offer(rules, job, rule, passage, flaw, &copy);
 	}
 	return true;
 }
 
-static bool fire_all(struct rules *rules, u32 bus, const struct candor_frame *frame,
-		     const struct image_match *found, u32 count, u32 *steps)
+static bool fire_all(struct rules *rules, const struct passage *passage,
+		     const struct candor_frame *frame, const struct image_match *found, u32 count,
+		     u32 *steps)
 {
 	bool matched = false;
 	u32 i;
 
 	for (i = 0; i < count; i++)
-		matched |= fire(rules, bus, le32_to_cpu(found[i].rule), frame, steps);
+		matched |= fire(rules, passage, le32_to_cpu(found[i].rule), frame, steps);
 	return matched;
 }
 
 /* Apart, since the compiler may clear the room. */
-static noinline bool route_extended(struct rules *rules, u32 bus, const struct candor_frame *frame,
-				    u32 *steps)
+static noinline bool meet_extended(struct rules *rules, const struct passage *passage,
+				   const struct candor_frame *frame, u32 *steps)
 {
 	struct image_match room[CANDOR_IMAGE_MATCHES];
-	u32 count = candor_image_extended(&rules->image, bus, word_of(frame), room, steps);
+	u32 count = candor_image_extended(&rules->image, passage->bus, word_of(frame), room, steps);
 
-	return fire_all(rules, bus, frame, room, count, steps);
+	return fire_all(rules, passage, frame, room, count, steps);
 }
 
-static bool route(struct rules *rules, u32 bus, const struct candor_frame *frame, u32 *steps)
+/* false: no rule took it. */
+static bool meet(struct rules *rules, const struct passage *passage,
+		 const struct candor_frame *frame, u32 *steps)
 {
 	const struct image_match *found;
 	u32 count;
 
 	if (frame->flags & CANDOR_EXTENDED)
-		return route_extended(rules, bus, frame, steps);
-	count = candor_image_standard(&rules->image, bus, word_of(frame), &found, steps);
-	return fire_all(rules, bus, frame, found, count, steps);
+		return meet_extended(rules, passage, frame, steps);
+	count = candor_image_standard(&rules->image, passage->bus, word_of(frame), &found, steps);
+	return fire_all(rules, passage, frame, found, count, steps);
+}
+
+/* With rules that have echo. */
+static noinline bool meet_echoes(struct rules *rules, u32 bus, const struct candor_frame *frame,
+				 u32 *steps)
+{
+	struct hops echoes = {};
+	struct passage passage = { .bus = bus, .origin = bus, .echoes = &echoes };
+	bool matched = meet(rules, &passage, frame, steps), again;
+	u32 i;
+
+	for (i = 0; i < echoes.count; i++) {
+		struct hop *hop = &echoes.hop[i];
+		struct candor_device *device = rules->devices[hop->bus];
+
+		passage.bus = hop->bus;
+		passage.origin = hop->origin;
+		passage.hops = hop->hops;
+		again = meet(rules, &passage, &hop->frame, steps);
+		raw_spin_lock(&device->lock);
+		rules->buses[hop->bus].received++;
+		rules->buses[hop->bus].unmatched += !again;
+		raw_spin_unlock(&device->lock);
+	}
+	return matched;
 }
 
 /* Under device->lock, which is dropped for the copies; interrupts stay off. */
@@ -172,7 +250,13 @@ void gateway_take(struct candor_device *device, const struct candor_frame *frame
 	/* Unless it is another device with the index of one that is gone. */
 	if (bus != NO_BUS && rules->devices[bus] == device) {
 		raw_spin_unlock(&device->lock);
-		matched = route(rules, bus, frame, &steps);
+		if (rules->image.has_echo) {
+			matched = meet_echoes(rules, bus, frame, &steps);
+		} else {
+			struct passage passage = { .bus = bus, .origin = bus };
+
+			matched = meet(rules, &passage, frame, &steps);
+		}
 		raw_spin_lock(&device->lock);
 		rules->buses[bus].received++;
 		rules->buses[bus].unmatched += !matched;

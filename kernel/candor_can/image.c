@@ -147,7 +147,7 @@ static bool check_edits(const struct candor_image *image, struct candor_image_er
 	return true;
 }
 
-static bool check_rules(const struct candor_image *image, struct candor_image_error *error)
+static bool check_rules(struct candor_image *image, struct candor_image_error *error)
 {
 	u32 buses = image->counts[IMAGE_BUSES], next = 0, i, job;
 
@@ -157,8 +157,6 @@ static bool check_rules(const struct candor_image *image, struct candor_image_er
 
 		if (le32_to_cpu(rule->extension) != IMAGE_NONE)
 			return refuse(error, IMAGE_RULES, i, "the rule does more than can-gw can");
-		if (rule->flags & IMAGE_RULE_ECHO)
-			return refuse(error, IMAGE_RULES, i, "the rule has echo");
 		if (le32_to_cpu(rule->first_job) != next || jobs > image->counts[IMAGE_JOBS] - next)
 			return refuse(error, IMAGE_RULES, i, "the rule has jobs that are not there");
 		if (edit != IMAGE_NONE && edit >= image->counts[IMAGE_EDITS])
@@ -173,6 +171,7 @@ static bool check_rules(const struct candor_image *image, struct candor_image_er
 			if (image->jobs[job].from != image->jobs[next].from)
 				return refuse(error, IMAGE_JOBS, job, "the jobs of a rule have several sources");
 		}
+		image->has_echo |= rule->flags & IMAGE_RULE_ECHO;
 		next += jobs;
 	}
 	if (next != image->counts[IMAGE_JOBS])
@@ -433,6 +432,7 @@ bool candor_image_check(struct candor_image *image, const void *bytes, size_t le
 	*image = (struct candor_image){};
 	if (!check_sections(image, bytes, length, sections, error))
 		return false;
+	image->max_hops = ((const u8 *)bytes)[28];
 	image->rules = (const void *)sections[IMAGE_RULES];
 	image->jobs = (const void *)sections[IMAGE_JOBS];
 	image->exclusions = (const void *)sections[IMAGE_EXCLUSIONS];
@@ -459,6 +459,8 @@ bool candor_image_check(struct candor_image *image, const void *bytes, size_t le
 		if (!check_matcher(image, i, exclusions, &budget, error))
 			return false;
 	}
+	if (image->has_echo)
+		image->steps *= 1 + CANDOR_IMAGE_HOPS;
 	return true;
 }
 

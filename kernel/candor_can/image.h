@@ -37,8 +37,10 @@ typedef uint64_t u64;
 
 /* Rules that one frame with an extended identifier may meet; they are sorted for it. */
 #define CANDOR_IMAGE_MATCHES	64
-/* Steps that the rules of one frame may take. */
+/* Steps that the rules of one frame may take, each time that it meets rules. */
 #define CANDOR_IMAGE_STEPS	4096
+/* Copies of one frame that may come back, for the rules of the bus that they are sent on (echo). */
+#define CANDOR_IMAGE_HOPS	16
 
 struct image_extent {
 	__le32 first;
@@ -179,12 +181,16 @@ enum {
 /**
  * struct candor_image - an image that was checked
  * @counts: records of each section, by its kind
- * @steps: the most steps that the rules take for one frame
+ * @steps: the most steps that the rules take for one frame, copies that come back included
+ * @max_hops: how often a frame may be passed on
+ * @has_echo: whether copies of a rule come back
  * The others: the records of a section.
  */
 struct candor_image {
 	u32 counts[IMAGE_SECTIONS];
 	u32 steps;
+	u8 max_hops;
+	bool has_echo;
 	const struct image_rule *rules;
 	const struct image_job *jobs;
 	const struct image_filter *exclusions;

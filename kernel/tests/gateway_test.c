@@ -224,7 +224,7 @@ static void *traffic(void *data)
 
 static unsigned long long all_of(const struct candor_gateway_job *job)
 {
-	return job->handled + job->down + job->returning + job->too_long + job->queue_full +
+	return job->handled + job->hop_limit + job->down + job->returning + job->too_long + job->queue_full +
 	       job->unsupported;
 }
 

@@ -44,13 +44,15 @@ struct Wanted {
 pub struct JobCounts {
     /// Taken by the transmit queue.
     pub handled: u64,
+    /// The frame had been passed on as often as it may be.
+    pub hop_limit: u64,
     /// The device is gone, stopped, bus-off or listens only.
     pub down: u64,
     /// It would have gone back to where it came from.
     pub returning: u64,
     /// Too long after the operations.
     pub too_long: u64,
-    /// The transmit queue had no room.
+    /// The transmit queue had no room; or, with echo, 16 copies of the frame had come back.
     pub queue_full: u64,
     /// An operation made it an error report.
     pub unsupported: u64,
@@ -62,6 +64,7 @@ impl JobCounts {
     pub const fn since(self, before: Self) -> Self {
         Self {
             handled: self.handled.wrapping_sub(before.handled),
+            hop_limit: self.hop_limit.wrapping_sub(before.hop_limit),
             down: self.down.wrapping_sub(before.down),
             returning: self.returning.wrapping_sub(before.returning),
             too_long: self.too_long.wrapping_sub(before.too_long),
@@ -74,6 +77,7 @@ impl JobCounts {
 impl AddAssign for JobCounts {
     fn add_assign(&mut self, more: Self) {
         self.handled += more.handled;
+        self.hop_limit += more.hop_limit;
         self.down += more.down;
         self.returning += more.returning;
         self.too_long += more.too_long;

@@ -15,11 +15,6 @@ pub fn obstacle(table: &Table, rule: &Rule) -> Option<String> {
     if let Some(key) = rule.extension.keys().first() {
         return Some(format!("it does not support `{key}`"));
     }
-    if rule.echo {
-        return Some(
-            "it does not support `echo`: its rules do not take what it sent itself".into(),
-        );
-    }
     if rule.gate == Gate::Fd {
         return Some("its devices have no CAN FD".into());
     }
@@ -45,7 +40,7 @@ mod tests {
         for (rule, expected) in [
             (with(|_| {}), None),
             (with(|rule| rule.gate = Gate::Any), None),
-            (with(|rule| rule.echo = true), Some("`echo`")),
+            (with(|rule| rule.echo = true), None),
             (with(|rule| rule.gate = Gate::Fd), Some("CAN FD")),
             (with(|rule| rule.extension.deadline_ns = 5), Some("`deadline`")),
             (

@@ -213,10 +213,13 @@ impl Case {
     }
 }
 
-/// What the gateway of candor_can knows of a case: classical frames without a raw DLC, no echo, no error reports.
+/// What the gateway of candor_can knows of a case: classical frames without a raw DLC, no error reports.
 fn classical(mut case: Case) -> Case {
-    for rule in &mut case.rules.rules {
-        (rule.gate, rule.echo) = (Gate::Classical, false);
+    // Of can-gw this is a parameter of the module, so cases do not change it.
+    case.rules.max_hops = 1 + (case.frames.len() % 4) as u8;
+    for (index, rule) in case.rules.rules.iter_mut().enumerate() {
+        rule.limit_hops = (index % 3 == 1).then_some(1);
+        rule.gate = Gate::Classical;
         for filter in &mut rule.filters {
             filter.mask &= !ERR_FLAG;
         }

@@ -286,9 +286,11 @@ impl Plane for InterruptGateway {
     }
 }
 
-fn causes(counts: &JobCounts) -> [(Cause, u64); 5] {
-    let JobCounts { handled: _, down, returning, too_long, queue_full, unsupported } = *counts;
+fn causes(counts: &JobCounts) -> [(Cause, u64); 6] {
+    let JobCounts { handled: _, hop_limit, down, returning, too_long, queue_full, unsupported } =
+        *counts;
     [
+        (Cause::HopLimit, hop_limit),
         (Cause::Down, down),
         (Cause::Returning, returning),
         (Cause::TooLong, too_long),

@@ -85,7 +85,7 @@ fn count(job: &JobCounts) -> JobCount {
     JobCount {
         handled: job.handled,
         dropped: job.down + job.queue_full + job.unsupported,
-        deleted: job.too_long,
+        deleted: job.too_long + job.hop_limit,
         causes: Vec::new(),
     }
 }
