@@ -339,6 +339,8 @@ struct candor_gateway_bus {
  * @buses: the same for each bus
  * @job_count: how many jobs there is room for; written: how many there are
  * @bus_count: likewise
+ * @job_size: size of struct candor_gateway_job; another one: EINVAL
+ * @bus_size: likewise
  * @earlier: 0: the rules in use; 1: those before them, whose counts are final. ENODATA: there are none
  * @gone: written: whether a device that the rules use is gone
  */
@@ -347,6 +349,8 @@ struct candor_gateway_counts {
 	__u64 buses;
 	__u32 job_count;
 	__u32 bus_count;
+	__u32 job_size;
+	__u32 bus_size;
 	__u32 earlier;
 	__u32 gone;
 };

@@ -408,7 +408,8 @@ static int get_counts(struct candor_gateway_counts __user *user)
 
 	if (copy_from_user(&argument, user, sizeof(argument)))
 		return -EFAULT;
-	if (argument.earlier > 1)
+	if (argument.earlier > 1 || argument.job_size != sizeof(*rules->jobs) ||
+	    argument.bus_size != sizeof(*rules->buses))
 		return -EINVAL;
 	rules = argument.earlier ? earlier
 				 : rcu_dereference_protected(active, lockdep_is_held(&changing));

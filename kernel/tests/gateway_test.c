@@ -111,6 +111,8 @@ static struct candor_gateway_counts counts(int gateway, struct candor_gateway_jo
 		.buses = (unsigned long)buses,
 		.job_count = JOBS,
 		.bus_count = DEVICES,
+		.job_size = sizeof(jobs[0]),
+		.bus_size = sizeof(buses[0]),
 		.earlier = earlier,
 	};
 
@@ -138,13 +140,16 @@ static void refuses(int gateway)
 {
 	int twice[DEVICES] = { 0, 1, 0 }, missing[DEVICES] = { 0, 1, 99 }, none[DEVICES] = { 0, -1, 2 };
 	struct candor_gateway_image argument;
-	struct candor_gateway_counts empty = {};
+	struct candor_gateway_counts empty = { .job_size = sizeof(struct candor_gateway_job),
+					       .bus_size = sizeof(struct candor_gateway_bus) };
 	unsigned char *damaged = malloc(length);
 
 	begin("refuses");
 	FAILS(open("/dev/candor_gateway", O_RDWR), EBUSY);
 	FAILS(ioctl(gateway, CANDOR_GATEWAY_COMMIT), ENODATA);
 	FAILS(ioctl(gateway, CANDOR_GATEWAY_COUNTS, &empty), ENODATA);
+	empty.job_size--;
+	FAILS(ioctl(gateway, CANDOR_GATEWAY_COUNTS, &empty), EINVAL);
 	FAILS(ioctl(gateway, CANDOR_START), ENOTTY);
 	memcpy(damaged, image, length);
 	damaged[length / 2] ^= 1;

@@ -34,6 +34,8 @@ struct Wanted {
     buses: u64,
     job_count: u32,
     bus_count: u32,
+    job_size: u32,
+    bus_size: u32,
     earlier: u32,
     gone: u32,
 }
@@ -249,6 +251,8 @@ impl KernelGateway {
             buses: counts.buses.as_mut_ptr().expose_provenance() as u64,
             job_count: u32::try_from(jobs).unwrap_or(u32::MAX),
             bus_count: u32::try_from(buses).unwrap_or(u32::MAX),
+            job_size: size_of::<JobCounts>() as u32,
+            bus_size: size_of::<BusCounts>() as u32,
             earlier: earlier.into(),
             gone: 0,
         };
@@ -268,7 +272,7 @@ impl KernelGateway {
     }
 }
 
-const _: () = assert!(size_of::<Image>() == 120 && size_of::<Wanted>() == 32);
+const _: () = assert!(size_of::<Image>() == 120 && size_of::<Wanted>() == 40);
 
 #[cfg(test)]
 mod tests {
