@@ -15,7 +15,8 @@
 //!
 //! - The first node to open starts the hub in a thread of its process. When that process ends,
 //!   the next one to notice takes over, with the same bit rates; frames that were taken and did not
-//!   come to their end are counted as lost.
+//!   come to their end are counted as lost. Who receives and notices later learns how many frames
+//!   it missed until then.
 //! - The hub's bit rates hold (`bitrate=500k`, `data_bitrate=2M` by default). A node
 //!   that asks for others is refused.
 //! - A node has room for `queue` frames, in the order in which it transmits them. It is
@@ -127,7 +128,7 @@ fn open(address: &Address, wanted: Wanted, _: &Handover) -> Result<Port, Error> 
     let mut joined = Joined(node.found);
     if wanted.receiver {
         let purpose = if wanted.own_frames { Purpose::ReceiveOwn } else { Purpose::Receive };
-        let stream = node.join(purpose)?;
+        let (stream, _) = node.join(purpose)?;
         joined = Joined(node.found);
         port.receiver = Some(Box::new(SimReceiver {
             stream,
@@ -141,7 +142,7 @@ fn open(address: &Address, wanted: Wanted, _: &Handover) -> Result<Port, Error> 
         }));
     }
     if wanted.transmitter {
-        let stream = node.join(Purpose::Transmit)?;
+        let (stream, _) = node.join(Purpose::Transmit)?;
         joined = Joined(node.found);
         stream.set_nonblocking(true).map_err(|error| node.failure(&error))?;
         port.transmitter = Some(Box::new(SimTransmitter {
@@ -190,8 +191,9 @@ impl Node {
         kernel::with_number(failure, error)
     }
 
-    /// Connects to the hub; becomes the hub if there is none.
-    fn join(&mut self, purpose: Purpose) -> Result<UnixStream, Error> {
+    /// Connects to the hub; becomes the hub if there is none. Also gives how many frames that it would have received have passed
+    /// on this hub's bus.
+    fn join(&mut self, purpose: Purpose) -> Result<(UnixStream, u64), Error> {
         let user = peer::own_user();
         let socket_name = format!("candor.sim.{user}.{}", self.bus);
         let address =
@@ -208,8 +210,8 @@ impl Node {
                         .with_remedy("choose another name for the bus")
                         .of_kind(ErrorKind::NotPermitted));
                 }
-                if self.request_join(&stream, purpose, hub.process)? {
-                    return Ok(stream);
+                if let Some(passed) = self.request_join(&stream, purpose, hub.process)? {
+                    return Ok((stream, passed));
                 }
             } else if let Some(listener) =
                 hub::listen(&address).map_err(|error| self.failure(&error))?
@@ -236,13 +238,13 @@ impl Node {
         Rates { nominal, data }.timing().unwrap_or(DEFAULT_TIMING)
     }
 
-    /// False if the hub was about to end.
+    /// How many frames have passed; `None` if the hub was about to end.
     fn request_join(
         &mut self,
         stream: &UnixStream,
         purpose: Purpose,
         process: u32,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<u64>, Error> {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(|error| self.failure(&error))?;
         let join = Message::Join { node: self.number, purpose, asked: self.asked };
         // A hub that is full has closed the connection, but what it said can be read.
@@ -252,7 +254,7 @@ impl Node {
         let answer_timeout = Nanos::from_millis(ANSWER_TIMEOUT.as_millis() as u64);
         let answer = loop {
             match reader.fill(stream, true) {
-                ReadOutcome::Closed => return Ok(false),
+                ReadOutcome::Closed => return Ok(None),
                 ReadOutcome::Bytes => {}
                 ReadOutcome::Nothing if clock::now::<Monotonic>().since(begin) < answer_timeout => {
                 }
@@ -273,10 +275,10 @@ impl Node {
             None => "unknown bit rates".to_owned(),
         };
         match answer {
-            Ok(Message::Accepted(rates)) => {
+            Ok(Message::Accepted { passed, rates }) => {
                 self.found = rates;
                 stream.set_read_timeout(None).map_err(|error| self.failure(&error))?;
-                Ok(true)
+                Ok(Some(passed))
             }
             Ok(Message::Refused(rates)) => {
                 let reason =
@@ -341,8 +343,10 @@ impl Receiver for SimReceiver {
             ReadOutcome::Bytes => {}
             ReadOutcome::Nothing => return Ok(Progress::Nothing),
             ReadOutcome::Closed => {
-                // The hub has ended.
-                self.stream = self.node.join(self.purpose)?;
+                // The hub has ended. Others may have found the next one earlier, and have sent.
+                let (stream, passed) = self.node.join(self.purpose)?;
+                self.stream = stream;
+                self.counters.overflow.add(passed);
                 *self.reader = Reader::new();
                 self.lost = 0;
                 return Ok(Progress::Nothing);
@@ -433,7 +437,8 @@ impl SimTransmitter {
 
     /// Looks for another hub.
     fn join(&mut self) {
-        let stream = self.node.join(Purpose::Transmit).ok();
+        let joined = self.node.join(Purpose::Transmit).ok();
+        let stream = joined.map(|(stream, _)| stream);
         self.stream = stream.filter(|stream| stream.set_nonblocking(true).is_ok());
         if self.stream.is_none() {
             self.retry_at = clock::now::<Monotonic>() + RETRY_INTERVAL;
@@ -509,3 +514,6 @@ impl Transmitter for SimTransmitter {
         Arc::clone(&self.counters)
     }
 }
+
+#[cfg(test)]
+mod tests;
