@@ -84,7 +84,7 @@ const RETRY_PAUSE: Nanos = Nanos::from_millis(1);
 /// How long frames are refused after no hub was found.
 const RETRY_INTERVAL: Nanos = Nanos::from_secs(1);
 /// How long a hub may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// What the name says of the node, and the length of its queue.
 fn parse_node(address: &Address) -> Result<(Node, usize), Error> {
@@ -197,9 +197,9 @@ impl Node {
         let user = peer::own_user();
         let socket_name = format!("candor.sim.{user}.{}", self.bus);
         let address =
-            SocketAddr::from_abstract_name(socket_name).map_err(|error| self.failure(&error))?;
+            SocketAddr::from_abstract_name(&socket_name).map_err(|error| self.failure(&error))?;
         for _ in 0..MAX_ATTEMPTS {
-            if let Ok(stream) = UnixStream::connect_addr(&address) {
+            if let Some(stream) = self.connect(&socket_name)? {
                 // A name can be taken by anybody.
                 let hub = peer::peer_of(&stream)
                     .map_err(|error| Error::new(&*self.name, error.to_string()))?;
@@ -230,6 +230,33 @@ impl Node {
         Err(Error::new(&*self.name, "no hub was found, and none could be started").passing())
     }
 
+    /// Connects to the hub, if there is one. One that is stopped lets nobody in, and has room for some who wait.
+    fn connect(&self, socket_name: &str) -> Result<Option<UnixStream>, Error> {
+        let begin = clock::now::<Monotonic>();
+        loop {
+            match peer::connect_abstract(socket_name) {
+                Ok(stream) => return Ok(Some(stream)),
+                Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Ok(None),
+                Err(_) if clock::now::<Monotonic>().since(begin) >= ANSWER_TIMEOUT => {
+                    return Err(self.no_answer("the hub of the bus"));
+                }
+                Err(_) => {
+                    let _ = clock::sleep_until(clock::now::<Monotonic>() + RETRY_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Its process may go on, or end and make room for another one.
+    fn no_answer(&self, hub: &str) -> Error {
+        Error::new(&*self.name, format!("{hub} does not answer"))
+            .with_remedy(
+                "continue this process, stop it, or raise its limit of open files (`ulimit -n`)",
+            )
+            .of_kind(ErrorKind::Busy)
+            .passing()
+    }
+
     /// The timing of a bus of this node: that of the last one, or what was asked for.
     fn timing(&self) -> Timing {
         let or = |rate: u32, usual: u32| if rate == 0 { usual } else { rate };
@@ -245,25 +272,21 @@ impl Node {
         purpose: Purpose,
         process: u32,
     ) -> Result<Option<u64>, Error> {
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(|error| self.failure(&error))?;
+        let most = Duration::from_nanos(ANSWER_TIMEOUT.as_nanos());
+        stream.set_read_timeout(Some(most)).map_err(|error| self.failure(&error))?;
         let join = Message::Join { node: self.number, purpose, asked: self.asked };
         // A hub that is full has closed the connection, but what it said can be read.
         let _ = quick::send(stream, &join.encode());
         let begin = clock::now::<Monotonic>();
         let mut reader = Reader::new();
-        let answer_timeout = Nanos::from_millis(ANSWER_TIMEOUT.as_millis() as u64);
         let answer = loop {
             match reader.fill(stream, true) {
                 ReadOutcome::Closed => return Ok(None),
                 ReadOutcome::Bytes => {}
-                ReadOutcome::Nothing if clock::now::<Monotonic>().since(begin) < answer_timeout => {
+                ReadOutcome::Nothing if clock::now::<Monotonic>().since(begin) < ANSWER_TIMEOUT => {
                 }
                 ReadOutcome::Nothing => {
-                    let reason = format!("the hub of the bus (process {process}) does not answer");
-                    return Err(Error::new(&*self.name, reason).with_remedy(
-                        "continue this process, stop it, or raise its limit of open files \
-                         (`ulimit -n`)",
-                    ));
+                    return Err(self.no_answer(&format!("the hub of the bus (process {process})")));
                 }
             }
             if let Some(message) = reader.next() {

@@ -69,3 +69,16 @@ fn who_finds_the_next_hub_late_learns_what_it_missed() {
         assert_eq!((counters.frames.get(), counters.overflow.get()), (1, missed));
     }
 }
+
+/// A process that is stopped, or has no room for another open file, may go on.
+#[test]
+fn a_hub_that_does_not_answer_is_waited_for() {
+    let (listener, address) = scripted_hub("silent");
+    let error = open(&address, Wanted::BOTH, &Handover::default()).err().unwrap();
+    let hub = format!("the hub of the bus (process {}) does not answer", std::process::id());
+    assert!(error.to_string().contains(&hub), "{error}");
+    assert!(error.is_passing() && crate::may_come(&address, &error), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Busy);
+    drop(listener);
+    transmit(&mut open_here(&address, Wanted::BOTH), 1);
+}
