@@ -22,6 +22,7 @@
 //! - A node has room for `queue` frames, in the order in which it transmits them. It is
 //!   [`Sent::Full`] until one of them has been transmitted: with `queue=1`, who transmits decides
 //!   after each frame which one is next, as with a controller of one buffer.
+//! - Frames that have been on the way for 2 s, while others wait for room, are a trouble of who transmits.
 //! - Looking for the hub anew may take seconds, if its process was stopped: who transmits does that
 //!   in [`Transmitter::wait`] alone.
 //! - Who receives too slowly loses frames, and learns how many with the next one, or when it has read most of what came before.
@@ -85,6 +86,9 @@ const RETRY_PAUSE: Nanos = Nanos::from_millis(1);
 const RETRY_INTERVAL: Nanos = Nanos::from_secs(1);
 /// How long a hub may take to answer.
 const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(2);
+
+/// Why nothing leaves when no frame has been reported as transmitted for that long.
+const STUCK: &str = "no frame has been transmitted for 2 s: the hub of the bus does not answer, or more urgent frames fill the bus";
 
 /// What the name says of the node, and the length of its queue.
 fn parse_node(address: &Address) -> Result<(Node, usize), Error> {
@@ -153,6 +157,8 @@ fn open(address: &Address, wanted: Wanted, _: &Handover) -> Result<Port, Error> 
             queue: queue as u64,
             taken: 0,
             transmitted: 0,
+            waiting_since: Instant::ZERO,
+            is_stuck: false,
             counters: Arc::default(),
         }));
     }
@@ -425,12 +431,25 @@ struct SimTransmitter {
     /// Frames that this hub was given, and that it has reported as transmitted.
     taken: u64,
     transmitted: u64,
+    /// Since when, at the latest, one of those on the way waits to be the next one reported.
+    waiting_since: Instant<Monotonic>,
+    /// Whether that is told as a trouble.
+    is_stuck: bool,
     counters: Arc<TransmitterCounters>,
 }
 
 impl SimTransmitter {
     /// Reads which frames have been transmitted.
     fn read_confirmations(&mut self) {
+        let before = self.transmitted;
+        self.read_to_end();
+        if self.transmitted != before {
+            self.waiting_since = clock::now();
+            self.works();
+        }
+    }
+
+    fn read_to_end(&mut self) {
         while let Some(stream) = &self.stream {
             match self.reader.fill(stream, false) {
                 ReadOutcome::Bytes => {
@@ -446,9 +465,25 @@ impl SimTransmitter {
         }
     }
 
+    /// There is no room: a trouble, if that has been so for long.
+    fn note_full(&mut self) {
+        self.counters.full.add(1);
+        if !self.is_stuck && clock::now::<Monotonic>().since(self.waiting_since) >= ANSWER_TIMEOUT {
+            self.is_stuck = true;
+            self.counters.trouble.set(STUCK);
+        }
+    }
+
+    fn works(&mut self) {
+        if std::mem::take(&mut self.is_stuck) {
+            self.counters.trouble.clear();
+        }
+    }
+
     /// The hub has ended: frames that were not yet transmitted are lost.
     fn disconnect(&mut self) {
         self.counters.lost.add(self.on_the_way());
+        self.works();
         self.stream = None;
         *self.reader = Reader::new();
         (self.taken, self.transmitted) = (0, 0);
@@ -480,10 +515,13 @@ impl SimTransmitter {
     }
 
     /// Hands a frame to the hub; `None` if that has ended.
-    fn hand_over(&mut self, bytes: &[u8; message::LEN]) -> Option<Sent> {
+    fn hand_over(&mut self, bytes: &[u8; message::LEN], at: Instant<Monotonic>) -> Option<Sent> {
         let stream = self.stream.as_ref()?;
         match quick::try_send(stream, bytes) {
             Ok(candor_linux::Sent::Taken) => {
+                if self.on_the_way() == 0 {
+                    self.waiting_since = at;
+                }
                 self.taken += 1;
                 self.counters.frames.add(1);
                 Some(Sent::Taken)
@@ -510,13 +548,13 @@ impl Transmitter for SimTransmitter {
         if self.on_the_way() >= self.queue {
             self.read_confirmations();
             if self.on_the_way() >= self.queue {
-                self.counters.full.add(1);
+                self.note_full();
                 return Sent::Full;
             }
         }
         let at = clock::now::<Monotonic>();
         let bytes = Message::Transmit(*frame, at.as_nanos()).encode();
-        self.hand_over(&bytes).unwrap_or_else(|| self.without_hub())
+        self.hand_over(&bytes, at).unwrap_or_else(|| self.without_hub())
     }
 
     fn wait(&mut self, most: Nanos) {

@@ -82,3 +82,33 @@ fn a_hub_that_does_not_answer_is_waited_for() {
     drop(listener);
     transmit(&mut open_here(&address, Wanted::BOTH), 1);
 }
+
+#[test]
+fn frames_that_do_not_leave_are_a_trouble_until_they_do() {
+    let (listener, address) = scripted_hub("stuck");
+    let address: Address = format!("{address}&queue=1").parse().unwrap();
+    let opening = std::thread::spawn(move || open_here(&address, Wanted::TRANSMITTER));
+    let mut hub = admit(&listener);
+    let mut port = opening.join().unwrap();
+    let transmitter = port.transmitter.as_deref_mut().unwrap();
+    let (counters, frame) = (transmitter.counters(), "123#".parse().unwrap());
+    for reported in 1..=2 {
+        let begin = clock::now::<Monotonic>();
+        assert_eq!(transmitter.transmit(&frame, false), Sent::Taken);
+        while !counters.trouble.is_there() {
+            assert_eq!(transmitter.transmit(&frame, false), Sent::Full);
+            assert!(clock::now::<Monotonic>().since(begin) < MOST);
+            transmitter.wait(Nanos::from_millis(10));
+        }
+        assert!(clock::now::<Monotonic>().since(begin) >= ANSWER_TIMEOUT);
+        assert_eq!(counters.trouble.get().as_deref(), Some(STUCK));
+        hub.write_all(&Message::Transmitted(reported).encode()).unwrap();
+        assert!(transmitter.is_drained());
+        assert_eq!(counters.trouble.get(), None);
+    }
+    // Another hub is looked for.
+    assert_eq!(transmitter.transmit(&frame, false), Sent::Taken);
+    drop((hub, listener));
+    transmit(&mut port, 1);
+    assert_eq!((counters.trouble.get(), counters.lost.get()), (None, 1));
+}
