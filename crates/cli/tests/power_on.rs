@@ -4,12 +4,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::unix::net::UnixDatagram;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as SocketName, UnixDatagram, UnixListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use candor_linux::clock;
+use candor_linux::{clock, peer};
 use candor_time::{Instant, Monotonic, Nanos};
 
 /// No step waits longer than this for what must come.
@@ -63,6 +64,14 @@ fn taken() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     (socket, address)
+}
+
+/// The hub of a `sim:` bus that does not answer, as one that is stopped, until it is dropped; and the line of the bus in a file.
+fn silent_hub(test: &str) -> (UnixListener, String) {
+    let bus = format!("test-{test}-{}", std::process::id());
+    let socket = format!("candor.sim.{}.{bus}", peer::own_user());
+    let listener = UnixListener::bind_addr(&SocketName::from_abstract_name(socket).unwrap());
+    (listener.unwrap(), format!("hub = \"sim:{bus}\"\n"))
 }
 
 /// A frame of 2 bytes: Cogent can2udp, version 1.
@@ -130,8 +139,10 @@ fn a_gateway_is_ready_before_its_ports_and_takes_them_when_they_come() {
 fn a_signal_service_is_ready_before_its_ports_and_takes_them_when_they_come() {
     let folder = tempfile::tempdir().unwrap();
     let (busy, address) = taken();
-    let file =
-        format!("listen = \"127.0.0.1:0\"\n[bus]\nin = \"can2udp:{address}?version=1\"\n{ABSENT}");
+    let (_silent, hub) = silent_hub("service");
+    let file = format!(
+        "listen = \"127.0.0.1:0\"\n[bus]\nin = \"can2udp:{address}?version=1\"\n{ABSENT}{hub}"
+    );
     fs::write(folder.path().join("car.signals.toml"), file).unwrap();
     let manager = Manager::new(folder.path());
     let serve = ["signals", "serve", "car.signals.toml"];
@@ -142,6 +153,7 @@ fn a_signal_service_is_ready_before_its_ports_and_takes_them_when_they_come() {
     let (_, url) = serving.split_once("ws://").unwrap();
     let ready = manager.hears("READY", |text| text.contains("READY=1"));
     assert!(names_what_is_missing(&ready) && ready.contains("bus `in`: cannot bind"), "{ready}");
+    assert!(ready.contains("bus `hub`: the hub of the bus (process "), "{ready}");
     drop(busy);
     let works = format!("can2udp:{address}?version=1 works again");
     assert!(lines.any(|line| line == works), "it says so");

@@ -84,6 +84,8 @@ struct BusHub {
     ready: Vec<u64>,
     /// Its times are those of the monotonic clock.
     bus: Bus<Vec<Node>, ()>,
+    /// Frames that were completed.
+    completed: u64,
     /// The connections whose frame is on the bus, and the numbers of their nodes.
     senders: Vec<(usize, u64)>,
     /// What to add to an instant of the schedule for a stamp; taken when the bus becomes busy, so
@@ -103,6 +105,7 @@ impl BusHub {
             accepts_again: None,
             ready: Vec::with_capacity(MAX_CONNECTIONS + 1),
             bus: Bus::new(timing, Vec::new(), (), OPTIONS),
+            completed: 0,
             senders: Vec::new(),
             since_1970: 0,
         })
@@ -242,13 +245,23 @@ impl BusHub {
     /// Reads the messages of a node. Closes the connection if the node has, or if a message is invalid.
     fn read(&mut self, token: usize) {
         let rates = Rates::from_timing(self.bus.timing());
-        let Some(place) = self.connections.get_mut(token) else { return };
+        let Some((before, [place, after @ ..])) = self.connections.split_at_mut_checked(token)
+        else {
+            return;
+        };
         let Some(connection) = place else { return };
+        let passed = |node: u64, purpose: Purpose| match purpose {
+            Purpose::Receive => {
+                let of_node = before.iter().chain(&*after).flatten().filter(|it| it.node == node);
+                self.completed.saturating_sub(of_node.map(|it| it.transmitted).sum())
+            }
+            Purpose::ReceiveOwn | Purpose::Transmit => self.completed,
+        };
         let had_frames = !connection.queue.is_empty();
         let is_valid = match connection.reader.fill(&connection.stream, false) {
             ReadOutcome::Closed => false,
             ReadOutcome::Nothing => true,
-            ReadOutcome::Bytes => connection.handle_messages(rates),
+            ReadOutcome::Bytes => connection.handle_messages(rates, passed),
         };
         let node = NodeId(token as u32);
         if !is_valid {
@@ -328,6 +341,7 @@ impl BusHub {
 
     /// Sends a frame to all nodes that receive, and then confirms it to those that transmitted it.
     fn complete(&mut self, frame: Frame, at_ns: u64) {
+        self.completed += 1;
         let time_ns = self.since_1970.saturating_add(at_ns);
         for (token, place) in self.connections.iter_mut().enumerate() {
             let Some(connection) = place else { continue };
@@ -383,14 +397,15 @@ impl BusHub {
 }
 
 impl NodeConnection {
-    /// Handles the messages of a node; false if one of them is invalid.
-    fn handle_messages(&mut self, rates: Rates) -> bool {
+    /// Handles the messages of a node; false if one of them is invalid. Who joins is told the bit rates of the bus, and how many
+    /// frames have passed that it would have received.
+    fn handle_messages(&mut self, rates: Rates, passed: impl Fn(u64, Purpose) -> u64) -> bool {
         while let Some(message) = self.reader.next() {
             match (message, self.purpose) {
                 (Ok(Message::Join { node, purpose, asked }), None) => {
                     let is_accepted = rates.satisfies(asked);
                     let answer = match is_accepted {
-                        true => Message::Accepted(rates),
+                        true => Message::Accepted { passed: passed(node, purpose), rates },
                         false => Message::Refused(rates),
                     };
                     let sent = quick::try_send(&self.stream, &answer.encode());

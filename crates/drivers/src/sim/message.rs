@@ -8,7 +8,8 @@
 //! | from | kind | numbers |
 //! |---|---|---|
 //! | node | join | its number; the bit rates it asks for, 0 for any |
-//! | hub | accepted, refused | -; the bit rates of the bus |
+//! | hub | accepted | frames of other nodes that this bus has had; its bit rates |
+//! | hub | refused | -; the bit rates of the bus |
 //! | hub | full | - |
 //! | node | transmit | - |
 //! | hub | received | when it was complete (ns since 1970); frames lost so far |
@@ -77,7 +78,10 @@ pub(super) enum Message {
         purpose: Purpose,
         asked: Rates,
     },
-    Accepted(Rates),
+    Accepted {
+        passed: u64,
+        rates: Rates,
+    },
     Refused(Rates),
     /// A frame and when it was handed over, in ns of the monotonic clock.
     Transmit(Frame, u64),
@@ -98,7 +102,7 @@ impl Message {
             Self::Join { node, purpose, asked } => {
                 (1, VERSION << 4 | *purpose as u8, *node, asked.to_number(), None)
             }
-            Self::Accepted(rates) => (2, 0, 0, rates.to_number(), None),
+            Self::Accepted { passed, rates } => (2, 0, *passed, rates.to_number(), None),
             Self::Refused(rates) => (3, 0, 0, rates.to_number(), None),
             Self::Transmit(frame, at_ns) => (4, 0, *at_ns, 0, Some(frame)),
             Self::Received { frame, is_own, time_ns, lost } => {
@@ -139,7 +143,7 @@ impl Message {
                 };
                 Self::Join { node: first, purpose, asked: rates }
             }
-            2 => Self::Accepted(rates),
+            2 => Self::Accepted { passed: first, rates },
             3 => Self::Refused(rates),
             4 => Self::Transmit(frame()?, first),
             5 => {
@@ -214,7 +218,7 @@ mod tests {
         vec![
             Message::Join { node: u64::MAX, purpose: Purpose::ReceiveOwn, asked: rates },
             Message::Join { node: 1, purpose: Purpose::Transmit, asked: Rates::default() },
-            Message::Accepted(rates),
+            Message::Accepted { passed: 5, rates },
             Message::Refused(rates),
             Message::Transmit(frame("12345678##1AABB"), 3),
             Message::Transmit(frame("7FF#1122334455667788_C"), u64::MAX),

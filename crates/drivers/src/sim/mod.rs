@@ -15,12 +15,14 @@
 //!
 //! - The first node to open starts the hub in a thread of its process. When that process ends,
 //!   the next one to notice takes over, with the same bit rates; frames that were taken and did not
-//!   come to their end are counted as lost.
+//!   come to their end are counted as lost. Who receives and notices later learns how many frames
+//!   it missed until then.
 //! - The hub's bit rates hold (`bitrate=500k`, `data_bitrate=2M` by default). A node
 //!   that asks for others is refused.
 //! - A node has room for `queue` frames, in the order in which it transmits them. It is
 //!   [`Sent::Full`] until one of them has been transmitted: with `queue=1`, who transmits decides
 //!   after each frame which one is next, as with a controller of one buffer.
+//! - Frames that have been on the way for 2 s, while others wait for room, are a trouble of who transmits.
 //! - Looking for the hub anew may take seconds, if its process was stopped: who transmits does that
 //!   in [`Transmitter::wait`] alone.
 //! - Who receives too slowly loses frames, and learns how many with the next one, or when it has read most of what came before.
@@ -83,7 +85,10 @@ const RETRY_PAUSE: Nanos = Nanos::from_millis(1);
 /// How long frames are refused after no hub was found.
 const RETRY_INTERVAL: Nanos = Nanos::from_secs(1);
 /// How long a hub may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(2);
+
+/// Why nothing leaves when no frame has been reported as transmitted for that long.
+const STUCK: &str = "no frame has been transmitted for 2 s: the hub of the bus does not answer, or more urgent frames fill the bus";
 
 /// What the name says of the node, and the length of its queue.
 fn parse_node(address: &Address) -> Result<(Node, usize), Error> {
@@ -127,7 +132,7 @@ fn open(address: &Address, wanted: Wanted, _: &Handover) -> Result<Port, Error> 
     let mut joined = Joined(node.found);
     if wanted.receiver {
         let purpose = if wanted.own_frames { Purpose::ReceiveOwn } else { Purpose::Receive };
-        let stream = node.join(purpose)?;
+        let (stream, _) = node.join(purpose)?;
         joined = Joined(node.found);
         port.receiver = Some(Box::new(SimReceiver {
             stream,
@@ -141,7 +146,7 @@ fn open(address: &Address, wanted: Wanted, _: &Handover) -> Result<Port, Error> 
         }));
     }
     if wanted.transmitter {
-        let stream = node.join(Purpose::Transmit)?;
+        let (stream, _) = node.join(Purpose::Transmit)?;
         joined = Joined(node.found);
         stream.set_nonblocking(true).map_err(|error| node.failure(&error))?;
         port.transmitter = Some(Box::new(SimTransmitter {
@@ -152,6 +157,8 @@ fn open(address: &Address, wanted: Wanted, _: &Handover) -> Result<Port, Error> 
             queue: queue as u64,
             taken: 0,
             transmitted: 0,
+            waiting_since: Instant::ZERO,
+            is_stuck: false,
             counters: Arc::default(),
         }));
     }
@@ -190,14 +197,15 @@ impl Node {
         kernel::with_number(failure, error)
     }
 
-    /// Connects to the hub; becomes the hub if there is none.
-    fn join(&mut self, purpose: Purpose) -> Result<UnixStream, Error> {
+    /// Connects to the hub; becomes the hub if there is none. Also gives how many frames that it would have received have passed
+    /// on this hub's bus.
+    fn join(&mut self, purpose: Purpose) -> Result<(UnixStream, u64), Error> {
         let user = peer::own_user();
         let socket_name = format!("candor.sim.{user}.{}", self.bus);
         let address =
-            SocketAddr::from_abstract_name(socket_name).map_err(|error| self.failure(&error))?;
+            SocketAddr::from_abstract_name(&socket_name).map_err(|error| self.failure(&error))?;
         for _ in 0..MAX_ATTEMPTS {
-            if let Ok(stream) = UnixStream::connect_addr(&address) {
+            if let Some(stream) = self.connect(&socket_name)? {
                 // A name can be taken by anybody.
                 let hub = peer::peer_of(&stream)
                     .map_err(|error| Error::new(&*self.name, error.to_string()))?;
@@ -208,8 +216,8 @@ impl Node {
                         .with_remedy("choose another name for the bus")
                         .of_kind(ErrorKind::NotPermitted));
                 }
-                if self.request_join(&stream, purpose, hub.process)? {
-                    return Ok(stream);
+                if let Some(passed) = self.request_join(&stream, purpose, hub.process)? {
+                    return Ok((stream, passed));
                 }
             } else if let Some(listener) =
                 hub::listen(&address).map_err(|error| self.failure(&error))?
@@ -228,6 +236,33 @@ impl Node {
         Err(Error::new(&*self.name, "no hub was found, and none could be started").passing())
     }
 
+    /// Connects to the hub, if there is one. One that is stopped lets nobody in, and has room for some who wait.
+    fn connect(&self, socket_name: &str) -> Result<Option<UnixStream>, Error> {
+        let begin = clock::now::<Monotonic>();
+        loop {
+            match peer::connect_abstract(socket_name) {
+                Ok(stream) => return Ok(Some(stream)),
+                Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Ok(None),
+                Err(_) if clock::now::<Monotonic>().since(begin) >= ANSWER_TIMEOUT => {
+                    return Err(self.no_answer("the hub of the bus"));
+                }
+                Err(_) => {
+                    let _ = clock::sleep_until(clock::now::<Monotonic>() + RETRY_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Its process may go on, or end and make room for another one.
+    fn no_answer(&self, hub: &str) -> Error {
+        Error::new(&*self.name, format!("{hub} does not answer"))
+            .with_remedy(
+                "continue this process, stop it, or raise its limit of open files (`ulimit -n`)",
+            )
+            .of_kind(ErrorKind::Busy)
+            .passing()
+    }
+
     /// The timing of a bus of this node: that of the last one, or what was asked for.
     fn timing(&self) -> Timing {
         let or = |rate: u32, usual: u32| if rate == 0 { usual } else { rate };
@@ -236,32 +271,28 @@ impl Node {
         Rates { nominal, data }.timing().unwrap_or(DEFAULT_TIMING)
     }
 
-    /// False if the hub was about to end.
+    /// How many frames have passed; `None` if the hub was about to end.
     fn request_join(
         &mut self,
         stream: &UnixStream,
         purpose: Purpose,
         process: u32,
-    ) -> Result<bool, Error> {
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(|error| self.failure(&error))?;
+    ) -> Result<Option<u64>, Error> {
+        let most = Duration::from_nanos(ANSWER_TIMEOUT.as_nanos());
+        stream.set_read_timeout(Some(most)).map_err(|error| self.failure(&error))?;
         let join = Message::Join { node: self.number, purpose, asked: self.asked };
         // A hub that is full has closed the connection, but what it said can be read.
         let _ = quick::send(stream, &join.encode());
         let begin = clock::now::<Monotonic>();
         let mut reader = Reader::new();
-        let answer_timeout = Nanos::from_millis(ANSWER_TIMEOUT.as_millis() as u64);
         let answer = loop {
             match reader.fill(stream, true) {
-                ReadOutcome::Closed => return Ok(false),
+                ReadOutcome::Closed => return Ok(None),
                 ReadOutcome::Bytes => {}
-                ReadOutcome::Nothing if clock::now::<Monotonic>().since(begin) < answer_timeout => {
+                ReadOutcome::Nothing if clock::now::<Monotonic>().since(begin) < ANSWER_TIMEOUT => {
                 }
                 ReadOutcome::Nothing => {
-                    let reason = format!("the hub of the bus (process {process}) does not answer");
-                    return Err(Error::new(&*self.name, reason).with_remedy(
-                        "continue this process, stop it, or raise its limit of open files \
-                         (`ulimit -n`)",
-                    ));
+                    return Err(self.no_answer(&format!("the hub of the bus (process {process})")));
                 }
             }
             if let Some(message) = reader.next() {
@@ -273,10 +304,10 @@ impl Node {
             None => "unknown bit rates".to_owned(),
         };
         match answer {
-            Ok(Message::Accepted(rates)) => {
+            Ok(Message::Accepted { passed, rates }) => {
                 self.found = rates;
                 stream.set_read_timeout(None).map_err(|error| self.failure(&error))?;
-                Ok(true)
+                Ok(Some(passed))
             }
             Ok(Message::Refused(rates)) => {
                 let reason =
@@ -341,8 +372,10 @@ impl Receiver for SimReceiver {
             ReadOutcome::Bytes => {}
             ReadOutcome::Nothing => return Ok(Progress::Nothing),
             ReadOutcome::Closed => {
-                // The hub has ended.
-                self.stream = self.node.join(self.purpose)?;
+                // The hub has ended. Others may have found the next one earlier, and have sent.
+                let (stream, passed) = self.node.join(self.purpose)?;
+                self.stream = stream;
+                self.counters.overflow.add(passed);
                 *self.reader = Reader::new();
                 self.lost = 0;
                 return Ok(Progress::Nothing);
@@ -398,12 +431,25 @@ struct SimTransmitter {
     /// Frames that this hub was given, and that it has reported as transmitted.
     taken: u64,
     transmitted: u64,
+    /// Since when, at the latest, one of those on the way waits to be the next one reported.
+    waiting_since: Instant<Monotonic>,
+    /// Whether that is told as a trouble.
+    is_stuck: bool,
     counters: Arc<TransmitterCounters>,
 }
 
 impl SimTransmitter {
     /// Reads which frames have been transmitted.
     fn read_confirmations(&mut self) {
+        let before = self.transmitted;
+        self.read_to_end();
+        if self.transmitted != before {
+            self.waiting_since = clock::now();
+            self.works();
+        }
+    }
+
+    fn read_to_end(&mut self) {
         while let Some(stream) = &self.stream {
             match self.reader.fill(stream, false) {
                 ReadOutcome::Bytes => {
@@ -419,9 +465,25 @@ impl SimTransmitter {
         }
     }
 
+    /// There is no room: a trouble, if that has been so for long.
+    fn note_full(&mut self) {
+        self.counters.full.add(1);
+        if !self.is_stuck && clock::now::<Monotonic>().since(self.waiting_since) >= ANSWER_TIMEOUT {
+            self.is_stuck = true;
+            self.counters.trouble.set(STUCK);
+        }
+    }
+
+    fn works(&mut self) {
+        if std::mem::take(&mut self.is_stuck) {
+            self.counters.trouble.clear();
+        }
+    }
+
     /// The hub has ended: frames that were not yet transmitted are lost.
     fn disconnect(&mut self) {
         self.counters.lost.add(self.on_the_way());
+        self.works();
         self.stream = None;
         *self.reader = Reader::new();
         (self.taken, self.transmitted) = (0, 0);
@@ -433,7 +495,8 @@ impl SimTransmitter {
 
     /// Looks for another hub.
     fn join(&mut self) {
-        let stream = self.node.join(Purpose::Transmit).ok();
+        let joined = self.node.join(Purpose::Transmit).ok();
+        let stream = joined.map(|(stream, _)| stream);
         self.stream = stream.filter(|stream| stream.set_nonblocking(true).is_ok());
         if self.stream.is_none() {
             self.retry_at = clock::now::<Monotonic>() + RETRY_INTERVAL;
@@ -452,10 +515,13 @@ impl SimTransmitter {
     }
 
     /// Hands a frame to the hub; `None` if that has ended.
-    fn hand_over(&mut self, bytes: &[u8; message::LEN]) -> Option<Sent> {
+    fn hand_over(&mut self, bytes: &[u8; message::LEN], at: Instant<Monotonic>) -> Option<Sent> {
         let stream = self.stream.as_ref()?;
         match quick::try_send(stream, bytes) {
             Ok(candor_linux::Sent::Taken) => {
+                if self.on_the_way() == 0 {
+                    self.waiting_since = at;
+                }
                 self.taken += 1;
                 self.counters.frames.add(1);
                 Some(Sent::Taken)
@@ -482,13 +548,13 @@ impl Transmitter for SimTransmitter {
         if self.on_the_way() >= self.queue {
             self.read_confirmations();
             if self.on_the_way() >= self.queue {
-                self.counters.full.add(1);
+                self.note_full();
                 return Sent::Full;
             }
         }
         let at = clock::now::<Monotonic>();
         let bytes = Message::Transmit(*frame, at.as_nanos()).encode();
-        self.hand_over(&bytes).unwrap_or_else(|| self.without_hub())
+        self.hand_over(&bytes, at).unwrap_or_else(|| self.without_hub())
     }
 
     fn wait(&mut self, most: Nanos) {
@@ -509,3 +575,6 @@ impl Transmitter for SimTransmitter {
         Arc::clone(&self.counters)
     }
 }
+
+#[cfg(test)]
+mod tests;
