@@ -263,6 +263,20 @@ impl Capture {
         Next::Frames
     }
 
+    /// Receives nothing more from any port. What was received is handed over still, and then [`Next::Ended`].
+    pub fn stop(&mut self) {
+        if self.stop.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        for port in &self.ports {
+            // Whether it waits for a frame or for the port.
+            port.reception.wake();
+            if let Some(thread) = &port.thread {
+                thread.thread().unpark();
+            }
+        }
+    }
+
     /// The frame with the earliest stamp of those that are first of their port.
     fn earliest(&mut self) -> Option<Captured> {
         let fronts = self.waiting.iter_mut().filter(|queue| !queue.is_empty());
@@ -272,15 +286,12 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop();
         // Whoever waits for room in the channel finds that nobody will read it any more.
         let (_, nobody) = mpsc::sync_channel(0);
         drop(std::mem::replace(&mut self.events, nobody));
         for port in &mut self.ports {
             let Some(thread) = port.thread.take() else { continue };
-            // Whether it waits for a frame or for the port.
-            port.reception.wake();
-            thread.thread().unpark();
             let _ = thread.join();
         }
     }

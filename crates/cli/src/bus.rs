@@ -11,6 +11,7 @@ pub(crate) mod json;
 mod list;
 pub(crate) mod live;
 mod load;
+pub(crate) mod out;
 mod record;
 mod replay;
 mod send;

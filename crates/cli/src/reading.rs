@@ -1,10 +1,16 @@
 //! [`ReadingArgs`]: how recordings are read.
 
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
+use candor_bus::outlet::Stop;
 use candor_diagnostics::{did_you_mean, list_of_names};
+use candor_linux::file::{Interruptible, open_at_once};
 use candor_output::say;
-use candor_recording::{CanUdp, Encoder, Format, Recording};
+use candor_recording::{CanUdp, Encoder, Format, Recording, RecordingError};
 use clap::Args;
 
 use crate::file_kind::FileKind;
@@ -27,7 +33,44 @@ impl ReadingArgs {
         file: &Path,
         format: Option<&'static Format>,
     ) -> Result<Recording, String> {
-        let recording = candor_recording::open(file, format).map_err(|error| {
+        self.opened(file, candor_recording::open(file, format))
+    }
+
+    /// The same, of any format, but `stop` ends the waiting for a pipe that is silent: here with `None`, and later with an error that
+    /// [is a pause](RecordingError::is_pause).
+    pub(crate) fn open_until(
+        &self,
+        file: &Path,
+        stop: &'static Stop,
+    ) -> Result<Option<Recording>, String> {
+        let look = || match stop.load(Ordering::Relaxed) {
+            true => Err(ErrorKind::WouldBlock.into()),
+            false => Ok(()),
+        };
+        let opened = if file.as_os_str() == "-" {
+            let input = io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string());
+            let input = Interruptible::new(File::from(input?), look);
+            Recording::new("standard input", input, None)
+        } else {
+            match open_at_once(file) {
+                Ok(pipe) => candor_recording::open_through(file, pipe, None, |pipe| {
+                    Interruptible::new(pipe, look)
+                }),
+                failed => candor_recording::open_file(file, failed, None),
+            }
+        };
+        match opened {
+            Err(error) if error.is_pause() => Ok(None),
+            opened => Ok(Some(self.opened(file, opened)?.before_reading(look))),
+        }
+    }
+
+    fn opened(
+        &self,
+        file: &Path,
+        opened: Result<Recording, RecordingError>,
+    ) -> Result<Recording, String> {
+        let recording = opened.map_err(|error| {
             FileKind::Recording.mix_up(file).unwrap_or_else(|| error.to_string())
         })?;
         Ok(recording.skip_malformed(self.skip_malformed).can_udp(self.can_udp))

@@ -1,12 +1,13 @@
 //! `candor bus` as its user sees it. Buses are recordings and simulated ones of this test alone.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use candor_linux::clock;
-use candor_time::Realtime;
+use candor_linux::poll::{self, Interest};
+use candor_time::{Nanos, Realtime};
 
 /// One interface, four kinds of frames, an error report.
 const LOG: &str = "\
@@ -57,17 +58,22 @@ impl Scene {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// Runs `candor bus` with the words of a line. In words a `+` stands for a blank.
-    fn start(&self, line: &str) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_candor"))
+    /// `candor bus` with the words of a line. In words a `+` stands for a blank.
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_candor"));
+        command
             .arg("bus")
             .args(line.split(' ').map(|word| word.replace('+', " ")))
             .current_dir(self.folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it.
+    fn start(&self, line: &str) -> Child {
+        self.command(line).spawn().unwrap()
     }
 
     /// Runs it to its end: exit code, standard output, standard error.
@@ -117,6 +123,32 @@ fn interrupt(mut child: Child) -> (Option<i32>, String, String) {
         err.read_to_string(&mut stderr).unwrap();
     }
     (child.wait().unwrap().code(), stdout, stderr)
+}
+
+/// Sends SIGTERM as soon as that is caught, and waits for the end without reading anything before: exit code, standard error.
+fn terminate(mut child: Child) -> (Option<i32>, String) {
+    // The thread that takes signals begins when they are caught.
+    let takes_signals = |thread: io::Result<fs::DirEntry>| {
+        let name = thread.and_then(|thread| fs::read_to_string(thread.path().join("comm")));
+        name.is_ok_and(|name| name.trim() == "ctrl-c")
+    };
+    let threads = format!("/proc/{}/task", child.id());
+    while !fs::read_dir(&threads).unwrap().any(takes_signals) {
+        std::thread::yield_now();
+    }
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let start = std::time::Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed().as_secs() >= 20 {
+            child.kill().unwrap();
+            panic!("it does not end");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    (child.wait().unwrap().code(), stderr)
 }
 
 /// Interrupts a generator, which reports all the same. Whether frames were lost depends on whose
@@ -351,6 +383,105 @@ fn a_silent_port_does_not_keep_dump_from_ending() {
     assert!(stderr.contains("frames, 0 lost\n"), "{stderr}");
     assert!(stderr.ends_with("silent: 0 frames, 0 lost\n"), "{stderr}");
     end(generator);
+}
+
+/// Waits until nothing more goes into the pipe and the bus has brought more frames than would have.
+fn fill(scene: &Scene, bus: &str, writer: &io::PipeWriter) {
+    while poll::wait(writer, Interest::Write, Some(Nanos::ZERO)).unwrap() {
+        std::thread::yield_now();
+    }
+    scene.success(&format!("dump {bus} --count 200"));
+}
+
+#[test]
+fn dump_ends_while_nobody_reads_it_and_counts_what_it_could_not_print() {
+    let scene = Scene::new(&[]);
+    let bus = bench("unread");
+    let generator = scene.start(&format!("generate {bus} --time 60s --rate 2000/s --id 0x123"));
+    for how in ["--json", "--json --id 0x123", "-L"] {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let line = format!("dump bench={bus} {how}");
+        // Whoever made the process must not keep the pipe open.
+        let dump = scene.command(&line).stdout(writer.try_clone().unwrap()).spawn().unwrap();
+        fill(&scene, &bus, &writer);
+        let (code, stderr) = terminate(dump);
+        drop(writer);
+        let mut stdout = String::new();
+        reader.read_to_string(&mut stdout).unwrap();
+        assert_eq!(code, Some(1), "{stderr}");
+        let number = |before: &str| -> usize {
+            let (_, rest) = stderr.split_once(before).unwrap();
+            rest.split(' ').next().unwrap().parse().unwrap()
+        };
+        let printed = stdout.matches('\n').count();
+        let unprinted = number("standard output: nobody read it; not printed: ");
+        assert_eq!(number("bench: "), printed + unprinted, "{stderr}");
+        if how.contains("--id") {
+            assert_eq!(number("shown: "), printed, "{stderr}");
+        }
+    }
+    end(generator);
+}
+
+#[test]
+fn load_ends_while_nobody_reads_it() {
+    let scene = Scene::new(&[]);
+    let bus = bench("load-unread");
+    let generator = scene.start(&format!("generate {bus} --time 60s --rate 2000/s"));
+    let (_reader, writer) = io::pipe().unwrap();
+    let line = format!("load {bus}@1M --interval 1ms --json");
+    let load = scene.command(&line).stdout(writer.try_clone().unwrap()).spawn().unwrap();
+    fill(&scene, &bus, &writer);
+    let (code, stderr) = terminate(load);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains(" frames, "), "{stderr}");
+    assert!(stderr.ends_with(" lines, with the totals\n"), "{stderr}");
+    end(generator);
+}
+
+/// A pipe without a writer, with a quiet one, and standard input.
+#[test]
+fn replay_ends_while_its_input_is_silent() {
+    let scene = Scene::new(&[]);
+    let bus = bench("silent-input");
+    let pipe = scene.path("pipe.log");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let none = format!("{bus}: 0 sent, 0 refused\n");
+    let (code, stderr) = terminate(scene.start(&format!("replay pipe.log {bus}")));
+    assert_eq!((code, stderr), (Some(0), none.clone()));
+    let (input, writer) = io::pipe().unwrap();
+    let line = format!("replay - {bus} --speed max --json");
+    let mut replay = scene.command(&line).stdin(input).spawn().unwrap();
+    let mut stdout = replay.stdout.take().unwrap();
+    assert_eq!(terminate(replay), (Some(0), none));
+    drop(writer);
+    let mut delivery = String::new();
+    stdout.read_to_string(&mut delivery).unwrap();
+    let delivery = &json(&delivery)[0]["data"];
+    assert_eq!((delivery["port"].as_str(), delivery["sent"].as_u64()), (Some(&*bus), Some(0)));
+    // A recording that stands still behind a frame.
+    let mut dump = scene.start(&format!("dump bench={bus} -t none"));
+    let mut out = BufReader::new(dump.stdout.take().unwrap());
+    let mut line = String::new();
+    loop {
+        // Until the dump is on the bus.
+        let replay = scene.start(&format!("replay pipe.log {bus}"));
+        let mut writer = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+        writer.write_all(b"(1.000000) can0 123#11\n").unwrap();
+        let is_there =
+            poll::wait(out.get_ref(), Interest::Read, Some(Nanos::from_secs(2))).unwrap();
+        let (code, stderr) = terminate(replay);
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(!stderr.contains("no CAN frames"), "{stderr}");
+        if is_there {
+            assert!(stderr.starts_with(&format!("{bus}: 1 sent, 0 refused\n")), "{stderr}");
+            break;
+        }
+    }
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "  bench  123   [1]  11\n");
+    drop(out);
+    interrupt(dump);
 }
 
 #[test]

@@ -305,6 +305,22 @@ mod tests {
         }
     }
 
+    /// Gives so many bytes at once.
+    pub(crate) struct Chunks(std::io::Cursor<Vec<u8>>, usize);
+
+    impl Chunks {
+        pub(crate) fn new(bytes: &[u8], len: usize) -> Self {
+            Self(std::io::Cursor::new(bytes.to_vec()), len)
+        }
+    }
+
+    impl std::io::Read for Chunks {
+        fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+            let len = self.1.min(out.len());
+            self.0.read(&mut out[..len])
+        }
+    }
+
     /// What is read if the bytes come in pieces of these lengths, again and again.
     pub(crate) fn decode_any(
         format: &Format,

@@ -170,6 +170,29 @@ fn silent_ports_do_not_keep_it_from_ending() {
 }
 
 #[test]
+fn what_was_received_before_the_stop_is_handed_over() {
+    let frames = || Step::Frames(&[(1, "001#"), (2, "002#")]);
+    let mut capture = Capture::from_sources(vec![
+        source("a", [frames(), Step::Silence]),
+        // More than may wait: the port is stopped while it waits for room.
+        source("b", std::iter::repeat_with(frames).take(3 * WAITING_BATCHES)),
+        source("c", [Step::Down, Step::Silence]),
+    ])
+    .unwrap();
+    while (0..2).any(|port| capture.totals(port).frames == 0) {
+        std::thread::yield_now();
+    }
+    capture.stop();
+    capture.stop();
+    let seen = collect(&mut capture);
+    for (port, name) in ["0:", "1:"].into_iter().enumerate() {
+        let handed_over = seen.iter().filter(|it| it.starts_with(name)).count() as u64;
+        assert_eq!(handed_over, capture.totals(port).frames);
+        assert!(handed_over >= 2);
+    }
+}
+
+#[test]
 fn nobody_waits_for_a_caller_that_left() {
     // More batches than there is room for.
     let steps = (0..2 * WAITING_BATCHES).map(|_| Step::Frames(&[(1, "001#")]));

@@ -15,7 +15,7 @@ use candor_bus::select::Selection;
 use candor_bus::words::View;
 use candor_diagnostics::counted;
 use candor_linux::clock;
-use candor_output::say;
+use candor_output::{messages, say};
 use candor_recording::Encoder;
 use candor_signals::Fit;
 use candor_time::{Instant, Monotonic, Nanos};
@@ -23,7 +23,8 @@ use candor_wire::can::{Frame, Kind};
 use clap::{Args, ValueEnum};
 
 use super::file::{LogFile, record};
-use super::live::{self, End, Follower, Out};
+use super::live::{self, End, Follower};
+use super::out::Out;
 use crate::Answer;
 use crate::color::{self, Style};
 use crate::json;
@@ -126,6 +127,8 @@ impl From<How> for Stamps {
 
 pub(super) fn run(args: &DumpArgs) -> Answer {
     let stop = live::catch_signals();
+    // Who reads neither this nor standard output must not keep the command from ending.
+    messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
     let (selection, errors) = args.which.read()?;
     let view = |path| live::view(path, &args.message, &args.signal);
     let view = args.dbc.as_deref().map(view).transpose()?;
@@ -141,7 +144,7 @@ pub(super) fn run(args: &DumpArgs) -> Answer {
         Shape::Columns(Columns::new(args.stamps.into(), titles.iter().map(String::as_str)))
     };
     let left = args.count.unwrap_or(u64::MAX);
-    let out = Out::new();
+    let out = Out::new(stop)?;
     let mut dump = Dump {
         titles,
         fit: Fit::default(),
@@ -280,28 +283,35 @@ impl Dump {
         self.out.write(&self.line)
     }
 
-    /// True unless the database describes none of the frames.
+    /// True unless the database describes none of the frames, or some could not be printed.
     fn finish(mut self, capture: &Capture) -> Answer {
         let totals = live::totals(capture);
+        self.out.flush()?;
+        let unprinted = self.out.unwritten_lines();
         if matches!(self.shape, Shape::Json) {
             self.out.write(&json::lines(capture.names().zip(&totals))?)?;
+            self.out.flush()?;
         }
-        self.out.flush()?;
         live::tell_totals(capture, &totals);
+        if unprinted > 0 {
+            let frames = counted(unprinted, "received frame");
+            say!("standard output: nobody read it; not printed: {frames}");
+        }
         let shows_all = self.view.as_ref().is_none_or(View::is_everything);
         if !self.selection.is_everything() || !shows_all {
-            say!("shown: {}", counted(self.shown, "frame"));
+            say!("shown: {}", counted(self.shown - unprinted, "frame"));
         }
         // Who reads no further does not ask.
         let is_misfit = self.fit.is_none() && self.out.is_open();
         if is_misfit && !self.is_told {
             self.tell_misfit();
         }
+        let is_printed = self.out.unwritten_lines() == 0;
         if let Some(mut log) = self.log {
             let flushed = log.flush();
             log.finish()?;
             flushed?;
         }
-        Ok(!is_misfit)
+        Ok(!is_misfit && is_printed)
     }
 }

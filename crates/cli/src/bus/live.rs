@@ -1,7 +1,5 @@
-//! What commands that receive have in common: ending in order, output that may go away, and news of
-//! ports.
+//! What commands that receive have in common: ending in order, and news of ports.
 
-use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -23,7 +21,6 @@ use candor_wire::can::Frame;
 use crate::LAST_MESSAGES;
 use crate::color;
 use crate::file_kind::FileKind;
-use crate::output::unwritable;
 
 /// Set when somebody wants the command to end.
 static STOP: Stop = Stop::new(false);
@@ -52,49 +49,6 @@ pub(crate) fn catch_signals() -> &'static Stop {
     });
     let _ = others_as_terminate();
     &STOP
-}
-
-/// Standard output. Once its reader went away everything is over.
-pub(crate) struct Out {
-    out: BufWriter<StdoutLock<'static>>,
-    is_open: bool,
-}
-
-impl Out {
-    pub(crate) fn new() -> Self {
-        Self { out: BufWriter::with_capacity(64 << 10, io::stdout().lock()), is_open: true }
-    }
-
-    /// Whether somebody still reads it.
-    pub(crate) const fn is_open(&self) -> bool {
-        self.is_open
-    }
-
-    /// Whether to go on.
-    pub(super) const fn flow(&self) -> ControlFlow<()> {
-        if self.is_open { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    }
-
-    pub(crate) fn write(&mut self, text: &str) -> Result<(), String> {
-        let written = self.out.write_all(text.as_bytes());
-        self.check(written)
-    }
-
-    pub(crate) fn flush(&mut self) -> Result<(), String> {
-        let flushed = self.out.flush();
-        self.check(flushed)
-    }
-
-    fn check(&mut self, result: io::Result<()>) -> Result<(), String> {
-        match result {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.is_open = false;
-                Ok(())
-            }
-            Err(error) => Err(unwritable(&error)),
-            Ok(()) => Ok(()),
-        }
-    }
 }
 
 /// Opens ports to receive from: of recordings, so long a time by their stamps.
@@ -138,7 +92,8 @@ pub(super) trait Follower {
     }
 }
 
-/// Follows ports until the end: of the ports, of the time, or of the follower's interest.
+/// Follows ports until the end: of the ports, of the time, or of the follower's interest. What the ports received before the time was
+/// over, or somebody wanted to stop, is handed over still.
 ///
 /// # Errors
 /// A port failed, or the follower did.
@@ -152,7 +107,7 @@ pub(super) fn follow(
     let name = |port: usize| names.get(port).map_or("", String::as_str);
     loop {
         if stop.load(Ordering::Relaxed) || end.is_over() {
-            return Ok(());
+            capture.stop();
         }
         let mut flow = Ok(ControlFlow::Continue(()));
         let next = capture.next(STOP_CHECK_INTERVAL, |captured| {

@@ -11,14 +11,15 @@ use candor_bus::named::{self, NamedPort};
 use candor_bus::rates::RatedPort;
 use candor_diagnostics::counted;
 use candor_linux::clock;
-use candor_output::say;
+use candor_output::{messages, say};
 use candor_port::Address;
 use candor_port::Medium;
 use candor_time::{Instant, Nanos, Realtime};
 use candor_wire::can::Timing;
 use clap::Args;
 
-use super::live::{self, End, Follower, Out, hex_word};
+use super::live::{self, End, Follower, hex_word};
+use super::out::Out;
 use crate::Answer;
 use crate::json;
 use crate::output::{Table, duration, thousands};
@@ -56,6 +57,8 @@ const HANDED_OVER: Nanos = Nanos::from_millis(20);
 
 pub(super) fn run(args: &LoadArgs) -> Answer {
     let stop = live::catch_signals();
+    // Who reads neither this nor standard output must not keep the command from ending.
+    messages::in_background().map_err(|error| format!("no thread can be started: {error}"))?;
     let named: Vec<NamedPort> = args.ports.iter().map(|port| port.port.clone()).collect();
     let mut capture = live::capture(&named, true, args.time)?;
     let ports: Vec<_> = args
@@ -78,12 +81,17 @@ pub(super) fn run(args: &LoadArgs) -> Answer {
         })
         .collect();
     let width = ports.iter().map(|port| port.title.chars().count()).max().unwrap_or(0);
-    let mut load = Load { ports, width, out: Out::new(), json: args.json };
+    let mut load = Load { ports, width, out: Out::new(stop)?, json: args.json };
     let followed = live::follow(&mut capture, End::after(args.time, &named), stop, &mut load);
     let finished = load.finish(args.top);
     live::tell_totals(&capture, &live::totals(&capture));
-    followed.and(finished)?;
-    Ok(true)
+    followed?;
+    let unprinted = finished?;
+    if unprinted > 0 {
+        let lines = counted(unprinted, "line");
+        say!("standard output: nobody read it; not printed: {lines}, with the totals");
+    }
+    Ok(unprinted == 0)
 }
 
 /// By which clock intervals begin and end.
@@ -171,7 +179,8 @@ impl Load {
         Ok(self.out.flow())
     }
 
-    fn finish(mut self, top: usize) -> Result<(), String> {
+    /// How many lines could not be printed.
+    fn finish(mut self, top: usize) -> Result<u64, String> {
         let now = clock::now::<Realtime>();
         for index in 0..self.ports.len() {
             let port = &mut self.ports[index];
@@ -179,7 +188,7 @@ impl Load {
             let mut over = Vec::new();
             port.meter.finish(end, |stretch| over.push(*stretch));
             if self.tell(index, &over)?.is_break() {
-                return Ok(());
+                return Ok(0);
             }
         }
         self.ports.iter().for_each(doubt);
@@ -189,7 +198,8 @@ impl Load {
         } else {
             self.out.write(&totals(&self.ports, top))?;
         }
-        self.out.flush()
+        self.out.flush()?;
+        Ok(self.out.unwritten_lines())
     }
 }
 

@@ -1,6 +1,7 @@
 //! `candor bus replay`: a recording onto buses.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use candor_bus::outlet::{Outcome, Outlet, RealTime, Stop};
 use candor_bus::schedule::Schedule;
@@ -103,9 +104,11 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
     if is_input && args.times > 1 {
         return Err("standard input can be read only once; record it into a file first".into());
     }
-    let mut first = args.reading.open(&args.file, None)?;
     let mapped = args.map.iter().map(|mapping| &mapping.port);
     let addresses = distinct(args.port.iter().chain(mapped));
+    let Some(mut first) = args.reading.open_until(&args.file, stop)? else {
+        return args.sending.report_none(addresses);
+    };
     let mut outlets = args.sending.open(addresses.iter().copied())?;
     let mut replay = Replay {
         args,
@@ -122,36 +125,20 @@ pub(super) fn run(args: &ReplayArgs) -> Answer {
     let mut result = Ok(());
     for pass in 0..args.times {
         if pass > 0 {
-            first = args.reading.open(&args.file, None)?;
+            let Some(again) = args.reading.open_until(&args.file, stop)? else { break };
+            first = again;
         }
         result = replay.pass(&mut first, &mut outlets, stop);
-        if result.is_err() || stop.load(std::sync::atomic::Ordering::Relaxed) || replay.has_failed {
+        if result.is_err() || stop.load(Ordering::Relaxed) || replay.has_failed {
             break;
         }
     }
     let punctuality = Some(replay.schedule.punctuality());
     let is_flood = args.speed == Speed::Max;
     let is_complete = args.sending.report(outlets, punctuality, is_flood, stop)?;
-    for (count, what, why) in [
-        (replay.left_out, "record", "skipped because of --id, or because no port takes them"),
-        (replay.error_reports, "error report", "skipped: they cannot be sent"),
-        (first.skipped().count, "malformed record", "skipped"),
-    ] {
-        if count > 0 {
-            say!("{}: {} {why}", args.file.display(), counted(count, what));
-        }
-    }
-    if replay.has_failed {
-        say!("{}: was not read any further, since no port takes frames now", args.file.display());
-    }
-    if !replay.has_records {
-        say!("{}: the recording has no CAN frames{}", args.file.display(), no_can_hint(&first));
-    }
-    if let Some(cut) = first.cut() {
-        say!("{cut}; what comes before it was replayed");
-    }
+    let is_read = !stop.load(Ordering::Relaxed) && !replay.has_failed;
+    replay.tell(&first, is_read);
     result?;
-    let is_read = !stop.load(std::sync::atomic::Ordering::Relaxed) && !replay.has_failed;
     let names = distinct(args.map.iter().map(|mapping| &mapping.interface));
     let missing = names.iter().filter(|name| is_read && !has_interface(name, &first)).count();
     Ok(is_complete && missing == 0 && is_confirmed(&first))
@@ -186,6 +173,29 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
+    /// Tells what was not sent of the recording, which was read to its end or not.
+    fn tell(&self, recording: &Recording, is_read: bool) {
+        let file = self.args.file.display();
+        for (count, what, why) in [
+            (self.left_out, "record", "skipped because of --id, or because no port takes them"),
+            (self.error_reports, "error report", "skipped: they cannot be sent"),
+            (recording.skipped().count, "malformed record", "skipped"),
+        ] {
+            if count > 0 {
+                say!("{file}: {} {why}", counted(count, what));
+            }
+        }
+        if self.has_failed {
+            say!("{file}: was not read any further, since no port takes frames now");
+        }
+        if !self.has_records && is_read {
+            say!("{file}: the recording has no CAN frames{}", no_can_hint(recording));
+        }
+        if let Some(cut) = recording.cut() {
+            say!("{cut}; what comes before it was replayed");
+        }
+    }
+
     fn pass(
         &mut self,
         recording: &mut Recording,
@@ -196,7 +206,12 @@ impl Replay<'_> {
         let mut first = None;
         let mut last = self.begin;
         while let Some(record) = recording.next() {
-            let record = record.map_err(|error| error.to_string())?;
+            let record = match record {
+                Ok(record) => record,
+                // Only who wants to stop makes it one.
+                Err(error) if error.is_pause() => return Ok(()),
+                Err(error) => return Err(error.to_string()),
+            };
             self.has_records = true;
             let since_first = record.time_ns.saturating_sub(*first.get_or_insert(record.time_ns));
             let due = self.begin + self.args.speed.due(Nanos::from_nanos(since_first));

@@ -1,6 +1,6 @@
 //! What commands that send have in common: ports, and the report in the end.
 
-use candor_bus::outlet::{Finished, Outlet, RealTime, Stop};
+use candor_bus::outlet::{Delivery, Finished, Outlet, RealTime, Stop};
 use candor_bus::schedule::{Figures, Punctuality};
 use candor_linux::realtime;
 use candor_output::say;
@@ -44,6 +44,30 @@ impl SendingArgs {
     ) -> Result<bool, String> {
         let outlets: Vec<_> =
             outlets.into_iter().map(|outlet| outlet.finish(&mut RealTime, stop)).collect();
+        self.tell(&outlets, punctuality, is_flood)
+    }
+
+    /// Tells of ports that were not opened, since nothing was to be sent.
+    pub(super) fn report_none<'a>(
+        &self,
+        addresses: impl IntoIterator<Item = &'a Address>,
+    ) -> Result<bool, String> {
+        let none = |address: &Address| Finished {
+            name: address.to_string(),
+            delivery: Delivery::default(),
+            trouble: None,
+            is_drained: true,
+        };
+        let outlets: Vec<_> = addresses.into_iter().map(none).collect();
+        self.tell(&outlets, None, false)
+    }
+
+    fn tell(
+        &self,
+        outlets: &[Finished],
+        punctuality: Option<&Punctuality>,
+        is_flood: bool,
+    ) -> Result<bool, String> {
         let figures = punctuality.and_then(Punctuality::figures);
         if self.json {
             // In a flood frames have no times at which they could be punctual.
@@ -51,7 +75,7 @@ impl SendingArgs {
             let object = |outlet| Delivered { outlet, figures, planned };
             print(&json::lines(outlets.iter().map(object))?)?;
         }
-        for Finished { name, delivery, trouble, is_drained } in &outlets {
+        for Finished { name, delivery, trouble, is_drained } in outlets {
             if let Some(trouble) = trouble {
                 say!("{name}: {trouble}");
             }

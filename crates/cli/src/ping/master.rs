@@ -21,7 +21,8 @@ use clap::Args;
 use super::report::{self, Draw, Measured, Tick};
 use super::{PairArgs, RealTimeArgs, open};
 use crate::Answer;
-use crate::bus::live::{Out, catch_signals, hex_id, hex_word};
+use crate::bus::live::{catch_signals, hex_id, hex_word};
+use crate::bus::out::Out;
 use crate::csv::{Csv, cell};
 use crate::duration;
 use crate::overwrite::Overwriting;
@@ -149,7 +150,7 @@ pub(crate) fn run(args: &PingArgs) -> Answer {
         timing,
         pairs: pairs.clone(),
         measured: Measured::new(pairs.len()),
-        out: Out::new(),
+        out: Out::new(stop)?,
         csv: csv.transpose()?,
         error: None,
         interrupted_after: None,

@@ -28,7 +28,8 @@ use clap::Args;
 
 use super::live::{self, Kind, StopOnDrop};
 use crate::Answer;
-use crate::bus::live::{Out, catch_signals};
+use crate::bus::live::catch_signals;
+use crate::bus::out::Out;
 use crate::csv::{Csv, cell};
 use crate::output::{duration_or_dash, interval_line, thousands};
 use crate::overwrite::Overwriting;
@@ -148,7 +149,7 @@ fn run_live(args: &AnalyzeArgs, wanted: &Wanted, interface: &str) -> Answer {
         closing: None,
         csv: args.csv()?,
         failure: Ok(()),
-        out: Out::new(),
+        out: Out::new(stop)?,
         has_head: false,
         note: None,
     };

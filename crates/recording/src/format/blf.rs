@@ -45,6 +45,8 @@ pub(super) static FORMAT: Format = Format {
 };
 
 const FILE_SIGNATURE: &[u8] = b"LOGG";
+const NOT_BLF: &str =
+    "this is not a BLF file, which begins with LOGG; check the file and name its format";
 /// Up to the end of the last field that is known: signature, sizes, counts, start and stop.
 const FILE_HEADER_LEN: usize = 72;
 /// What most recorders write.
@@ -346,6 +348,13 @@ impl BlfDecoder {
         match self.stage {
             Stage::FileHeader => {
                 let window = input.fill(FILE_HEADER_LEN)?;
+                let signature = &window[..window.len().min(FILE_SIGNATURE.len())];
+                if !FILE_SIGNATURE.starts_with(signature) {
+                    // Objects may follow all the same, if only the header is damaged.
+                    let left = USUAL_FILE_HEADER_LEN.into();
+                    self.stage = Stage::Passing { left, is_all: false };
+                    return Err(self.error(Reason::Text(NOT_BLF), Some(0)).into());
+                }
                 if window.len() < FILE_HEADER_LEN {
                     let reason =
                         Reason::Text("the file ends inside its header; there is nothing to read");

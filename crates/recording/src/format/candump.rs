@@ -261,8 +261,8 @@ impl Encoder for CandumpEncoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::InterfaceIndex;
-    use crate::format::tests::{Any, count, decode, encode, error, read_on};
+    use crate::format::tests::{Any, Chunks, count, decode, encode, error, read_on};
+    use crate::{InterfaceIndex, Recording};
 
     #[test]
     fn lines_are_read() {
@@ -407,7 +407,33 @@ mod tests {
             error.to_string(),
             "1:4097: the line has more than 4096 bytes; this is not a candump log"
         );
-        assert_eq!(error.resume, None);
+        assert_eq!(error.resume, Some(endless.len()));
+    }
+
+    /// Also where what follows in the line looks like one of its own, wherever pieces of the text end.
+    #[test]
+    fn a_line_that_is_too_long_costs_itself() {
+        let good = "(1436509052.249713) can0 123#11\n";
+        for len in [MAX_LINE_LEN + 1, 2 * MAX_LINE_LEN, 300_000] {
+            for filler in ["\0", "(", good.trim_end(), "\r"] {
+                let long = filler.repeat(len.div_ceil(filler.len()));
+                let text = format!("{good}{long}{good}(2.0) can0 xyz\n{good}{long}");
+                for chunk in [31, 4_096, 4_097, 4_098, 1 << 20] {
+                    let source = Chunks::new(text.as_bytes(), chunk);
+                    let recording = Recording::new("a.log", source, None).unwrap();
+                    let mut recording = recording.skip_malformed(true);
+                    assert_eq!(recording.by_ref().map(Result::unwrap).count(), 2);
+                    assert_eq!(recording.skipped().count, 3);
+                    assert_eq!(recording.consumed_bytes(), text.len() as u64);
+                    let source = Chunks::new(text.as_bytes(), chunk);
+                    let mut recording = Recording::new("a.log", source, None).unwrap();
+                    let error = recording.by_ref().find_map(Result::err).unwrap().to_string();
+                    let expected = "a.log:2:4097: the line has more than 4096 bytes, more than any record has; remove it";
+                    assert_eq!(error, expected);
+                    assert!(recording.next().is_none());
+                }
+            }
+        }
     }
 
     #[test]

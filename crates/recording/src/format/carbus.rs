@@ -86,7 +86,8 @@ impl Layout for CarBus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::tests::{Any, decode, decode_any};
+    use crate::Input;
+    use crate::format::tests::{Any, Chunks, decode, decode_any, read_on};
 
     const HEADER: &str = "@ TEXT @ 2 @ 64 @ 0 @ 55 @ 10078 @ 00:00:10.078 @";
 
@@ -132,6 +133,22 @@ mod tests {
         }
         let text = format!("{HEADER}\r46,016 1 0004 45A 2 00");
         assert!(decode(&FORMAT, text.as_bytes()).unwrap_err().is_cut());
+        // The line behind one that is too long is read, and has its number, whichever way lines end and pieces of the text.
+        for end in ["\r", "\r\n"] {
+            let long = "x".repeat(9_000);
+            let text = format!("{HEADER}{end}{long}{end}46,016 1 0004 45A 0{end}hello{end}");
+            for chunk in 1..70 {
+                let mut found = Vec::new();
+                let source = Chunks::new(text.as_bytes(), chunk);
+                read_on(&mut *FORMAT.decoder(), &mut Input::new(source), |it, _| {
+                    found.push(
+                        it.map_or_else(|it| it.position.to_string(), |it| it.frame.to_string()),
+                    );
+                    true
+                });
+                assert_eq!(found, ["2:4097", "45A#", "4:1"], "{chunk}");
+            }
+        }
         // As long as a line may be, and one byte more.
         for (len, is_error) in [(4_096, false), (4_097, true)] {
             let text = format!("{HEADER}{}\r\n", " ".repeat(len - HEADER.len()));

@@ -24,6 +24,9 @@ pub(super) const BAD_DATA: &str =
 /// Something behind what a line has; a lost line break must not hide the record behind it.
 pub(super) const BEHIND: &str = "the line goes on behind its end, perhaps with the next one, whose line break is lost; break the line here, or remove the rest";
 
+/// What to do about a line that is too long, behind records.
+const REMOVE: &str = " bytes, more than any record has; remove it";
+
 /// Whether a text begins so, behind a byte-order mark or not.
 pub(super) fn begins_with(head: &[u8], start: &[u8]) -> bool {
     head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head).starts_with(start)
@@ -57,13 +60,31 @@ pub(super) fn line_feed_or_cr(window: &[u8], at_end: bool) -> Option<(usize, usi
     }
 }
 
+/// The part of a window that is of a line which is too long, with its end if that is there; and whether nothing of it follows. A CR
+/// stays, behind which the line feed of the same end may come.
+fn rest_of_line(
+    window: &[u8],
+    at_end: bool,
+    end: impl Fn(&[u8], bool) -> Option<(usize, usize)>,
+) -> (usize, bool) {
+    let is_undecided = !at_end && window.ends_with(b"\r");
+    match end(window, at_end) {
+        Some((_, consumed)) if !is_undecided || consumed < window.len() => (consumed, true),
+        _ => (window.len() - usize::from(is_undecided), at_end),
+    }
+}
+
 /// How many lines of a text were consumed.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Lines(u64);
+pub(super) struct Lines {
+    count: u64,
+    /// Whether the last of them was too long and goes on. Its end is not in the window then.
+    is_inside: bool,
+}
 
 impl Lines {
     /// Lets `parse` read the next line, which `end` finds. `too_long` follows the number of bytes that a line has at most. What is
-    /// wrong with an open line is that it was cut.
+    /// wrong with an open line is that it was cut. Of a line that is too long no more is kept than of others.
     #[inline]
     pub(super) fn step(
         &mut self,
@@ -78,10 +99,12 @@ impl Lines {
             if let Some(found) = end(window, input.at_end()) {
                 break found;
             }
+            if self.is_inside {
+                self.leave(input, &end)?;
+                continue;
+            }
             if window.len() > MAX_LINE_LEN {
-                let reason =
-                    Reason::Number("the line has more than ", MAX_LINE_LEN as u64, too_long);
-                return Err(self.error((MAX_LINE_LEN, reason), None).into());
+                return Err(self.too_long(input, &end, too_long).into());
             }
             match window.len() {
                 0 if input.at_end() => return Ok(Step::End),
@@ -90,12 +113,12 @@ impl Lines {
             };
         };
         let bytes = &input.window()[..len];
-        let is_open = consumed == bytes.len() && self.0 > 0;
-        let parsed = parse(&Line { bytes, before: self.0, is_open });
+        let is_open = consumed == bytes.len() && self.count > 0;
+        let parsed = parse(&Line { bytes, before: self.count, is_open });
         let parsed = parsed.map_err(|(at, reason)| {
             self.error((at, if is_open { CUT } else { reason }), Some(consumed))
         });
-        self.0 += 1;
+        self.count += 1;
         let step = parsed?.map_or(Step::Skip, Step::Record);
         input.consume(consumed);
         Ok(step)
@@ -103,11 +126,43 @@ impl Lines {
 
     /// A line was read in another way.
     pub(super) fn pass(&mut self) {
-        self.0 += 1;
+        self.count += 1;
+    }
+
+    /// The next line is too long. It counts as consumed, since the caller may consume what is there of it.
+    #[cold]
+    fn too_long(
+        &mut self,
+        input: &Input,
+        end: impl Fn(&[u8], bool) -> Option<(usize, usize)>,
+        too_long: &'static str,
+    ) -> DecodeError {
+        let too_long = if input.records > 0 { REMOVE } else { too_long };
+        let reason = Reason::Number("the line has more than ", MAX_LINE_LEN as u64, too_long);
+        let (rest, is_over) = rest_of_line(input.window(), input.at_end(), end);
+        let error = self.error((MAX_LINE_LEN, reason), Some(rest));
+        (self.count, self.is_inside) = (self.count + 1, !is_over);
+        error
+    }
+
+    /// Passes over the rest of a line that is too long, piece by piece.
+    #[cold]
+    fn leave(
+        &mut self,
+        input: &mut Input,
+        end: impl Fn(&[u8], bool) -> Option<(usize, usize)>,
+    ) -> Result<(), ReadError> {
+        while self.is_inside {
+            input.more()?;
+            let (rest, is_over) = rest_of_line(input.window(), input.at_end(), &end);
+            input.consume(rest);
+            self.is_inside = !is_over;
+        }
+        Ok(())
     }
 
     fn error(self, (at, reason): LineError, resume: Option<usize>) -> DecodeError {
-        let position = Position::Text { line: self.0 + 1, column: at + 1 };
+        let position = Position::Text { line: self.count + 1, column: at + 1 };
         DecodeError { position, reason, resume }
     }
 }

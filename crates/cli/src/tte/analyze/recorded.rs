@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use candor_bus::outlet::Stop;
 use candor_diagnostics::{list_of_names, meant_or};
 use candor_recording::{AnyRecord, Direction, Packet, Record, Recording};
 use candor_time::{Instant, Nanos};
@@ -13,12 +14,15 @@ use candor_tte_live::recorded::Recorded;
 
 use super::{AnalysisSummary, AnalyzeArgs, Wanted, note};
 use crate::Answer;
-use crate::bus::live::Out;
+use crate::bus::out::Out;
 use crate::csv::Csv;
 use crate::file_kind::FileKind;
 use crate::log::{explain_malformed, report_skipped};
 use crate::output::thousands;
 use crate::reading::is_confirmed;
+
+/// No signal is caught: each ends the program.
+static NEVER: Stop = Stop::new(false);
 
 /// False if frames were lost, late or came twice, outside of their windows or at one interface only, or are not as the schedule says.
 pub(super) fn run(args: &AnalyzeArgs, wanted: &Wanted, capture: &Path) -> Answer {
@@ -182,7 +186,7 @@ impl<'a> Reader<'a> {
             duration_ns: latest_ns.saturating_sub(first_ns),
             note: None,
         };
-        let is_whole = told.tell(&self.analysis, &mut Out::new())?;
+        let is_whole = told.tell(&self.analysis, &mut Out::new(&NEVER)?)?;
         let wrong = |flow: &Flow| {
             let copies = flow.totals().duplicated;
             flow.outside + flow.misshapen + flow.unmatched + flow.late().unwrap_or(0) + copies

@@ -109,6 +109,21 @@ fn lenient_by(decoder: &mut dyn Decoder, bytes: &[u8]) -> Vec<String> {
     told
 }
 
+/// Objects behind a damaged header are read on request.
+#[test]
+fn a_file_that_does_not_begin_with_its_signature_is_no_blf_file() {
+    for bytes in [vec![0; 3], vec![0; 72], vec![0; 1 << 20], b"LOGX".repeat(50)] {
+        let error = decode(&FORMAT, &bytes).unwrap_err();
+        assert!(error.to_string().starts_with("byte 0: this is not a BLF file"), "{error}");
+    }
+    let mut bytes = file(START, &[object(1, 5, &[1, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0])]);
+    let sound = lenient(&bytes);
+    bytes[0] ^= 1;
+    let damaged = lenient(&bytes);
+    assert!(damaged[0].starts_with("byte 0: this is not a BLF file"), "{damaged:?}");
+    assert_eq!((damaged[1..].to_vec(), sound.len()), (sound, 1));
+}
+
 #[test]
 fn every_type_of_frame_is_read() {
     use Direction::{Received, Transmitted};
