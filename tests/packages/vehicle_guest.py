@@ -164,10 +164,21 @@ def files():
     return {name for name in found if not NOT_OURS.match(name)}
 
 
+def has_socket(pid):
+    files = Path(f"/proc/{pid}/fd")
+    try:
+        return any(str(file.readlink()).startswith("socket:") for file in files.iterdir())
+    except FileNotFoundError:
+        # One of them was closed meanwhile.
+        return False
+
+
 def passes(*sent):
-    """What comes out on vcan1 within two seconds when frames are sent on vcan0, in the notation of candump."""
-    with subprocess.Popen(["candor", "bus", "dump", "vcan1", "--time", "3s", "-L"], stdout=subprocess.PIPE, text=True) as dump:
-        time.sleep(1)
+    """What comes out on vcan1 within some seconds when frames are sent on vcan0, in the notation of candump."""
+    with subprocess.Popen(["candor", "bus", "dump", "vcan1", "--time", "6s", "-L"], stdout=subprocess.PIPE, text=True) as dump:
+        # An emulated machine may take a second to start a program.
+        until(lambda: has_socket(dump.pid))
+        time.sleep(0.5)
         must("candor", "bus", "send", "vcan0", *sent)
         return [line.split()[2] for line in dump.stdout.read().splitlines()]
 
