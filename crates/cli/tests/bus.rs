@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use candor_linux::clock;
 use candor_linux::poll::{self, Interest};
-use candor_time::{Nanos, Realtime};
+use candor_time::{Monotonic, Nanos, Realtime};
 
 /// One interface, four kinds of frames, an error report.
 const LOG: &str = "\
@@ -138,13 +138,14 @@ fn terminate(mut child: Child) -> (Option<i32>, String) {
     }
     let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
-    let start = std::time::Instant::now();
+    let latest = clock::now::<Monotonic>() + Nanos::from_secs(20);
     while child.try_wait().unwrap().is_none() {
-        if start.elapsed().as_secs() >= 20 {
+        let now = clock::now::<Monotonic>();
+        if now >= latest {
             child.kill().unwrap();
             panic!("it does not end");
         }
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        clock::sleep_until(now + Nanos::from_millis(1)).unwrap();
     }
     let mut stderr = String::new();
     child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();

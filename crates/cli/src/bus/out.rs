@@ -5,7 +5,6 @@ use std::io::{self, ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use candor_bus::outlet::Stop;
 use candor_linux::clock;
@@ -107,7 +106,8 @@ impl Out {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // There was room, but not for as much.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    std::thread::sleep(Duration::from_millis(1));
+                    let soon = clock::now::<Monotonic>() + Nanos::from_millis(1);
+                    clock::sleep_until(soon).map_err(|error| error.to_string())?;
                 }
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                     self.state = State::Closed;
