@@ -657,12 +657,18 @@ mod tests {
 
     #[test]
     fn the_place_ends_a_replay_that_cannot_go_on() {
-        let log = format!("(1.0) can0 123#11\n(2.0) can0 {}", "1".repeat(9_000));
-        let (_folder, name) = recording(&log);
-        let ((frames, end), counters) = replay(&format!("{name}?speed=max"), Wanted::RECEIVER);
+        // A pcap file with a frame of CAN, and a packet behind which nobody knows where the next one begins.
+        let header = [0xA1B2_C3D4_u32, 0x0004_0002, 0, 0, 65_535, 227];
+        let frame = [1, 0, 16, 16, 0x123_u32.swap_bytes(), 1, 0x11, 0];
+        let words = header.iter().chain(&frame).chain(&[2, 0, u32::MAX, u32::MAX]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("drive.pcap");
+        fs::write(&path, words.flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>()).unwrap();
+        let name = format!("file:{}?speed=max", path.display());
+        let ((frames, end), counters) = replay(&name, Wanted::RECEIVER);
         assert_eq!((frames.len(), counters.malformed.get()), (1, 1));
         let error = end.unwrap().to_string();
-        assert!(error.contains("drive.log:2:"), "{error}");
+        assert!(error.contains("drive.pcap: byte 56"), "{error}");
     }
 
     #[test]
