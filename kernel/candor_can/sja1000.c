@@ -277,8 +277,12 @@ static u32 serve(struct candor_device *device, u8 ir, u64 now, unsigned long fla
 	if (is_absent(device, sr))
 		return frames;
 	/* By status, not by cause: a cause is lost that comes while none is enabled. */
-	if (device->sending && sr & SR_FREE && !(sr & SR_BUS_OFF))
+	if (device->sending && sr & SR_FREE && !(sr & SR_BUS_OFF)) {
 		candor_sent(device, frames ? ktime_get_ns() : now);
+		/* Stopped meanwhile, by who had the lock while the gateway did not. */
+		if (!device->enabled)
+			return frames;
+	}
 	if (ir & ~(IR_RECEIVE | IR_TRANSMIT))
 		errors(device, ir, sr, now);
 	return frames;

@@ -338,8 +338,8 @@ fn what_a_machine_cannot_host_is_reported_with_place_and_remedy() {
         (
             format!("{TWO}vm = {{ driver = 'candor_can', driver_sources = '{SOURCES}' }}"),
             &[
-                "only the read/write loop and the reader use",
-                "gateway.kind = \"user\" or \"reader\"",
+                "only the read/write loop, the gateway in the interrupt handler and the reader use",
+                "gateway.kind = \"user\", \"candor_can\" or \"reader\"",
             ],
         ),
         (

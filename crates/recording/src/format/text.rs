@@ -65,7 +65,7 @@ pub(super) fn line_feed_or_cr(window: &[u8], at_end: bool) -> Option<(usize, usi
 fn rest_of_line(
     window: &[u8],
     at_end: bool,
-    end: impl Fn(&[u8], bool) -> Option<(usize, usize)>,
+    end: &dyn Fn(&[u8], bool) -> Option<(usize, usize)>,
 ) -> (usize, bool) {
     let is_undecided = !at_end && window.ends_with(b"\r");
     match end(window, at_end) {
@@ -99,12 +99,9 @@ impl Lines {
             if let Some(found) = end(window, input.at_end()) {
                 break found;
             }
-            if self.is_inside {
-                self.leave(input, &end)?;
+            if self.is_inside || window.len() > MAX_LINE_LEN {
+                self.beyond(input, &end, too_long)?;
                 continue;
-            }
-            if window.len() > MAX_LINE_LEN {
-                return Err(self.too_long(input, &end, too_long).into());
             }
             match window.len() {
                 0 if input.at_end() => return Ok(Step::End),
@@ -119,9 +116,14 @@ impl Lines {
             self.error((at, if is_open { CUT } else { reason }), Some(consumed))
         });
         self.count += 1;
-        let step = parsed?.map_or(Step::Skip, Step::Record);
-        input.consume(consumed);
-        Ok(step)
+        // A frame is built where it is returned.
+        match parsed {
+            Ok(found) => {
+                input.consume(consumed);
+                Ok(found.map_or(Step::Skip, Step::Record))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// A line was read in another way.
@@ -129,12 +131,26 @@ impl Lines {
         self.count += 1;
     }
 
-    /// The next line is too long. It counts as consumed, since the caller may consume what is there of it.
+    /// Passes over the rest of a line that is too long, or says that the next one is.
     #[cold]
+    #[inline(never)]
+    fn beyond(
+        &mut self,
+        input: &mut Input,
+        end: &dyn Fn(&[u8], bool) -> Option<(usize, usize)>,
+        too_long: &'static str,
+    ) -> Result<(), ReadError> {
+        match self.is_inside {
+            true => self.leave(input, end),
+            false => Err(self.too_long(input, end, too_long).into()),
+        }
+    }
+
+    /// The next line is too long. It counts as consumed, since the caller may consume what is there of it.
     fn too_long(
         &mut self,
         input: &Input,
-        end: impl Fn(&[u8], bool) -> Option<(usize, usize)>,
+        end: &dyn Fn(&[u8], bool) -> Option<(usize, usize)>,
         too_long: &'static str,
     ) -> DecodeError {
         let too_long = if input.records > 0 { REMOVE } else { too_long };
@@ -145,16 +161,15 @@ impl Lines {
         error
     }
 
-    /// Passes over the rest of a line that is too long, piece by piece.
-    #[cold]
+    /// Piece by piece.
     fn leave(
         &mut self,
         input: &mut Input,
-        end: impl Fn(&[u8], bool) -> Option<(usize, usize)>,
+        end: &dyn Fn(&[u8], bool) -> Option<(usize, usize)>,
     ) -> Result<(), ReadError> {
         while self.is_inside {
             input.more()?;
-            let (rest, is_over) = rest_of_line(input.window(), input.at_end(), &end);
+            let (rest, is_over) = rest_of_line(input.window(), input.at_end(), end);
             input.consume(rest);
             self.is_inside = !is_over;
         }
