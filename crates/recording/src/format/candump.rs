@@ -69,34 +69,37 @@ fn is_comment(line: &[u8]) -> bool {
 
 #[derive(Default)]
 struct CandumpDecoder {
+    reader: LineReader,
+    lines: Lines,
+}
+
+/// What lines tell.
+#[derive(Default)]
+struct LineReader {
     interfaces: Interfaces,
     lost_frames: u64,
-    lines: Lines,
 }
 
 impl Decoder for CandumpDecoder {
     fn next(&mut self, input: &mut Input) -> Result<Step, ReadError> {
-        if let Some((consumed, record)) = self.usual_line(input.window()) {
-            self.lines.pass();
+        let Self { reader, lines } = self;
+        if let Some((consumed, record)) = reader.usual_line(input.window()) {
+            lines.pass();
             input.consume(consumed);
             return Ok(Step::Record(record));
         }
-        let mut lines = self.lines;
-        let step =
-            lines.step(input, line_feed, TOO_LONG, |line| match self.parse_line(line.bytes)? {
-                Some(record) if line.is_open && may_be_cut(&record) => Err((line.bytes.len(), CUT)),
-                record => Ok(record),
-            });
-        self.lines = lines;
-        step
+        lines.step(input, line_feed, TOO_LONG, |line| match reader.parse_line(line.bytes)? {
+            Some(record) if line.is_open && may_be_cut(&record) => Err((line.bytes.len(), CUT)),
+            record => Ok(record),
+        })
     }
 
     fn interfaces(&self) -> &Interfaces {
-        &self.interfaces
+        &self.reader.interfaces
     }
 
     fn passed_over(&self) -> PassedOver {
-        PassedOver { lost_frames: self.lost_frames, ..PassedOver::default() }
+        PassedOver { lost_frames: self.reader.lost_frames, ..PassedOver::default() }
     }
 }
 
@@ -106,7 +109,7 @@ fn may_be_cut(record: &Record) -> bool {
     record.direction.is_none() && record.frame.len() < most
 }
 
-impl CandumpDecoder {
+impl LineReader {
     /// A whole line as candump writes it, of a classical data frame: `(1436509052.249713) can0 123#DEADBEEF`. `None` for
     /// anything else that is a line, and for what is none.
     #[inline]
@@ -158,7 +161,8 @@ impl CandumpDecoder {
         let frame = notation::parse(text).map_err(|error| frame_error(text, frame_at, error))?;
 
         let at = skip_blanks(line, at);
-        let direction = parse_direction(line, at)?;
+        // Most lines end here.
+        let direction = if at == line.len() { None } else { parse_direction(line, at)? };
         let interface = self
             .interfaces
             .intern(name)
@@ -311,8 +315,8 @@ mod tests {
         ) {
             let line = format!("({time}){between}{name} {id}#{data}{end}");
             let (whole, _) = line.split_once('\n').unwrap();
-            let usual = CandumpDecoder::default().usual_line(line.as_bytes());
-            let parsed = CandumpDecoder::default().parse_line(whole.as_bytes());
+            let usual = LineReader::default().usual_line(line.as_bytes());
+            let parsed = LineReader::default().parse_line(whole.as_bytes());
             if let Some((consumed, record)) = usual {
                 proptest::prop_assert_eq!((consumed, Ok(Some(record))), (whole.len() + 1, parsed));
             }
@@ -325,8 +329,8 @@ mod tests {
             data in "([0-9A-F]{2}){0,8}",
         ) {
             let line = format!("({time}) {name} {id}#{data}");
-            let usual = CandumpDecoder::default().usual_line(format!("{line}\n").as_bytes());
-            let parsed = CandumpDecoder::default().parse_line(line.as_bytes());
+            let usual = LineReader::default().usual_line(format!("{line}\n").as_bytes());
+            let parsed = LineReader::default().parse_line(line.as_bytes());
             proptest::prop_assert_eq!(usual.map(|(_, record)| Ok(Some(record))), Some(parsed));
         }
     }
