@@ -24,6 +24,10 @@ pub(super) const BAD_DATA: &str =
 /// Something behind what a line has; a lost line break must not hide the record behind it.
 pub(super) const BEHIND: &str = "the line goes on behind its end, perhaps with the next one, whose line break is lost; break the line here, or remove the rest";
 
+/// Finds the end of the first line of a window, of which perhaps nothing follows: the length of the line, and how many bytes it has with
+/// its end.
+type LineEnd<'a> = dyn Fn(&[u8], bool) -> Option<(usize, usize)> + 'a;
+
 /// What to do about a line that is too long, behind records.
 const REMOVE: &str = " bytes, more than any record has; remove it";
 
@@ -62,11 +66,7 @@ pub(super) fn line_feed_or_cr(window: &[u8], at_end: bool) -> Option<(usize, usi
 
 /// The part of a window that is of a line which is too long, with its end if that is there; and whether nothing of it follows. A CR
 /// stays, behind which the line feed of the same end may come.
-fn rest_of_line(
-    window: &[u8],
-    at_end: bool,
-    end: &dyn Fn(&[u8], bool) -> Option<(usize, usize)>,
-) -> (usize, bool) {
+fn rest_of_line(window: &[u8], at_end: bool, end: &LineEnd<'_>) -> (usize, bool) {
     let is_undecided = !at_end && window.ends_with(b"\r");
     match end(window, at_end) {
         Some((_, consumed)) if !is_undecided || consumed < window.len() => (consumed, true),
@@ -137,7 +137,7 @@ impl Lines {
     fn beyond(
         &mut self,
         input: &mut Input,
-        end: &dyn Fn(&[u8], bool) -> Option<(usize, usize)>,
+        end: &LineEnd<'_>,
         too_long: &'static str,
     ) -> Result<(), ReadError> {
         match self.is_inside {
@@ -150,7 +150,7 @@ impl Lines {
     fn too_long(
         &mut self,
         input: &Input,
-        end: &dyn Fn(&[u8], bool) -> Option<(usize, usize)>,
+        end: &LineEnd<'_>,
         too_long: &'static str,
     ) -> DecodeError {
         let too_long = if input.records > 0 { REMOVE } else { too_long };
@@ -162,11 +162,7 @@ impl Lines {
     }
 
     /// Piece by piece.
-    fn leave(
-        &mut self,
-        input: &mut Input,
-        end: &dyn Fn(&[u8], bool) -> Option<(usize, usize)>,
-    ) -> Result<(), ReadError> {
+    fn leave(&mut self, input: &mut Input, end: &LineEnd<'_>) -> Result<(), ReadError> {
         while self.is_inside {
             input.more()?;
             let (rest, is_over) = rest_of_line(input.window(), input.at_end(), end);
