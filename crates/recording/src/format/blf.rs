@@ -78,6 +78,10 @@ const NESTED: Reason = Reason::Text(
 const LENGTH: Reason = Reason::Text(
     "a container holds more or less than it says, so its size is wrong; the file is damaged there",
 );
+/// One reason, as which of these shows first depends on where pieces of the file end.
+const INFLATED: Reason = Reason::Text(
+    "a container cannot be inflated, its checksum is wrong, or it holds more or less than it says; the file is damaged there",
+);
 
 struct BlfDecoder {
     stage: Stage,
@@ -576,7 +580,7 @@ impl BlfDecoder {
                 self.stage = Stage::Passing { left, is_all: true };
                 None
             }
-            Ok(status) if found > len || status == Status::StreamEnd => Some(LENGTH),
+            Ok(status) if found > len || status == Status::StreamEnd => Some(INFLATED),
             // With input and room it goes on, or says that it cannot.
             Ok(_) if is_stuck && (left == 0 || !piece.is_empty()) => Some(Reason::Text(
                 "a container ends before its contents do; the file is damaged there",
@@ -585,9 +589,7 @@ impl BlfDecoder {
                 self.stage = Stage::Deflated { left, len };
                 None
             }
-            Err(_) => Some(Reason::Text(
-                "a container cannot be inflated, or its checksum is wrong; the file is damaged there",
-            )),
+            Err(_) => Some(INFLATED),
         };
         if damage.is_some() {
             self.stream.unverified = 0;
