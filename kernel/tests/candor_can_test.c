@@ -26,33 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 #include "candor_can.h"
+#include "check.h"
 
 #define SIZE sizeof(struct candor_frame)
 #define PARAMETERS "/sys/module/candor_can/parameters/"
-
-static unsigned int passed, failed;
-static const char *test;
-
-#define CHECK(condition) check(condition, #condition, __LINE__)
-
-static bool check(bool holds, const char *text, int line)
-{
-	int err = errno;
-
-	__atomic_fetch_add(holds ? &passed : &failed, 1, __ATOMIC_RELAXED);
-	if (!holds)
-		printf("FAILED: %s, line %d: %s (errno %d)\n", test, line, text, err);
-	return holds;
-}
-
-#define FAILS(call, error) CHECK((call) == -1 && errno == (error))
-
-static void begin(const char *name)
-{
-	test = name;
-	printf("test %s\n", name);
-	fflush(stdout);
-}
 
 static bool put_text(const char *path, const char *text)
 {

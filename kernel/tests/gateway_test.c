@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "candor_can.h"
+#include "check.h"
 
 #define SIZE sizeof(struct candor_frame)
 #define VIRTUAL "/sys/module/candor_can/parameters/virtual"
@@ -23,34 +25,12 @@
 #define JOBS 6
 /* The job of rule "everything", from the first device to the third. */
 #define EVERYTHING 2
-#define FRAMES 20000
+#define SOME 100
 #define TURNS 20
 #define MUTATIONS 20000
 
-static unsigned int passed, failed;
-static const char *test;
 static unsigned char *image;
 static size_t length;
-
-#define CHECK(condition) check(condition, #condition, __LINE__)
-#define FAILS(call, error) CHECK((call) == -1 && errno == (error))
-
-static bool check(bool holds, const char *text, int line)
-{
-	int err = errno;
-
-	__atomic_fetch_add(holds ? &passed : &failed, 1, __ATOMIC_RELAXED);
-	if (!holds)
-		printf("FAILED: %s, line %d: %s (errno %d)\n", test, line, text, err);
-	return holds;
-}
-
-static void begin(const char *name)
-{
-	test = name;
-	printf("test %s\n", name);
-	fflush(stdout);
-}
 
 static void set_virtual(const char *count)
 {
@@ -210,7 +190,6 @@ static void passes_on(int gateway, int fd[DEVICES])
 struct sender {
 	pthread_t thread;
 	int fd;
-	unsigned long long most;
 	unsigned long long sent;
 	bool stop;
 };
@@ -219,12 +198,24 @@ static void *traffic(void *data)
 {
 	struct sender *sender = data;
 
-	while (sender->sent < sender->most && !__atomic_load_n(&sender->stop, __ATOMIC_RELAXED)) {
-		if (!CHECK(send_one(sender->fd, 0x123)))
+	while (!__atomic_load_n(&sender->stop, __ATOMIC_RELAXED)) {
+		if (!CHECK(send_one(sender->fd, 0x123))) {
+			__atomic_store_n(&sender->stop, true, __ATOMIC_RELAXED);
 			break;
-		sender->sent++;
+		}
+		__atomic_fetch_add(&sender->sent, 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
+}
+
+/* Until it has sent some more. */
+static void goes_on(struct sender *sender)
+{
+	unsigned long long before = __atomic_load_n(&sender->sent, __ATOMIC_RELAXED);
+
+	while (__atomic_load_n(&sender->sent, __ATOMIC_RELAXED) < before + SOME &&
+	       !__atomic_load_n(&sender->stop, __ATOMIC_RELAXED))
+		sched_yield();
 }
 
 static unsigned long long all_of(const struct candor_gateway_job *job)
@@ -239,7 +230,7 @@ static void replaced(int gateway, int fd[DEVICES])
 	struct candor_queue_setup queue = { .slots = CANDOR_SLOTS_MOST };
 	struct candor_gateway_job jobs[JOBS];
 	struct candor_statistics before, after;
-	struct sender sender = { .fd = fd[0], .most = ~0ULL };
+	struct sender sender = { .fd = fd[0] };
 	unsigned long long sum = 0;
 	int turn;
 
@@ -267,7 +258,7 @@ static void replaced(int gateway, int fd[DEVICES])
 /* A target that is stopped, or goes away and comes back under traffic. */
 static void gone(int gateway, int fd[DEVICES])
 {
-	struct sender sender = { .fd = fd[0], .most = FRAMES };
+	struct sender sender = { .fd = fd[0] };
 	struct candor_gateway_job jobs[JOBS];
 
 	begin("gone");
@@ -278,18 +269,20 @@ static void gone(int gateway, int fd[DEVICES])
 	CHECK(jobs[EVERYTHING].down == 1 && all_of(&jobs[EVERYTHING]) == 1);
 	CHECK(ioctl(fd[2], CANDOR_START) == 0);
 	CHECK(!pthread_create(&sender.thread, NULL, traffic, &sender));
-	usleep(1000);
+	goes_on(&sender);
 	set_virtual("2");
+	goes_on(&sender);
+	__atomic_store_n(&sender.stop, true, __ATOMIC_RELAXED);
 	CHECK(!pthread_join(sender.thread, NULL));
 	CHECK(counts(gateway, jobs, false).gone == 1);
-	CHECK(jobs[EVERYTHING].down > 1 && all_of(&jobs[EVERYTHING]) == FRAMES + 1);
+	CHECK(jobs[EVERYTHING].down > 1 && all_of(&jobs[EVERYTHING]) == sender.sent + 1);
 	CHECK(!load(gateway) && errno == ENODEV);
 	/* Another device has its number now; the rules in use are not about it. */
 	set_virtual("3");
 	close(fd[2]);
 	fd[2] = open_device(2);
 	CHECK(send_one(fd[0], 0x123));
-	CHECK(counts(gateway, jobs, false).gone == 1 && all_of(&jobs[EVERYTHING]) == FRAMES + 2);
+	CHECK(counts(gateway, jobs, false).gone == 1 && all_of(&jobs[EVERYTHING]) == sender.sent + 2);
 	CHECK(load(gateway));
 	CHECK(send_one(fd[0], 0x123));
 	CHECK(counts(gateway, jobs, false).gone == 0 && jobs[EVERYTHING].handled == 1);

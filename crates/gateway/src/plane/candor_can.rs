@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::repeat;
+use std::path::Path;
 use std::sync::Arc;
 
 use candor_causes::Cause;
@@ -53,6 +54,11 @@ fn device(bus: &Bus) -> Option<u8> {
     }
     let number = address.place().strip_prefix("candor")?;
     number.parse().ok().filter(|it: &u8| it.to_string() == number)
+}
+
+/// Whether the driver has this device now.
+fn is_there(number: u8) -> bool {
+    Path::new(&format!("/dev/candor{number}")).exists()
 }
 
 /// Rules that the driver has, or is to have.
@@ -243,9 +249,18 @@ impl Plane for InterruptGateway {
     }
 
     fn troubles(&self) -> Vec<String> {
-        let is_gone = self.active.as_ref().is_some_and(|active| active.counted.is_gone);
-        let trouble = "a device of candor_can is gone; the rules take it again once it is back";
-        is_gone.then(|| trouble.to_owned()).into_iter().collect()
+        let Some(active) = self.active.as_ref().filter(|active| active.counted.is_gone) else {
+            return Vec::new();
+        };
+        let used = active.program.buses().iter().zip(&active.devices);
+        let gone = used.filter(|(_, device)| device.is_some_and(|number| !is_there(number)));
+        let told = |(bus, _): (&Bus, _)| {
+            let Bus { name, port, .. } = bus;
+            format!(
+                "bus `{name}`: {port} is gone: give its controller to candor_can; the rules take it again then"
+            )
+        };
+        gone.map(told).collect()
     }
 
     fn heal(&mut self, _: &dyn Fn(&str) -> bool, _: &str) {}
