@@ -24,7 +24,7 @@ pub(crate) struct CheckArgs {
     /// Show who would run each rule with `candor route run`, and why
     #[arg(long)]
     plan: bool,
-    /// With this --plane; each rule that the plane cannot run is an error
+    /// The --plane of `candor route run`; each rule that it cannot run is an error
     #[arg(long, value_name = "PLANE", default_value = "auto", value_parser = super::planes())]
     plane: Choice,
     /// Print JSON Lines: an object of type "finding" per finding, with --plan one of type "plan" per

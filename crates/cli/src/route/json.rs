@@ -37,7 +37,7 @@ objects! {
         hint;
     }
 
-    /// Who runs a rule with --plane auto; only with --plan.
+    /// Who runs a rule; only with --plan.
     "plan" of "route check" for (&Rule, &Planned) as (rule, it) {
         /// The name of the rule
         rule = rule.name;
