@@ -285,7 +285,7 @@ struct candor_read {
  * @devices: address of one __s32 for each bus of the image: N of /dev/candorN, each only once, or
  *           CANDOR_NO_DEVICE for a bus that no rule uses
  * @buses: how many
- * @steps: written: the most steps that the rules take for one frame
+ * @steps: written: the most steps that the rules take for one frame; what a step is: docs/drivers.md
  * @section: written with EINVAL: the section that is refused, 0 for the header; with ENODEV: 0
  * @record: written with EINVAL or ENODEV: the record, or the bus whose device is not there
  * @reason: written with EINVAL: why, ended by 0
@@ -325,12 +325,16 @@ struct candor_gateway_job {
  * struct candor_gateway_bus - what a bus has seen
  * @received: frames, also those that programs sent to the device, and copies with echo
  * @unmatched: frames of these that no rule took
- * @most_steps: the most steps that the rules took for one of them
+ * @most_steps: the most steps that one of them took, in the rules and in the handles of its device
+ * @step_limit: the most that one could have taken, with the handles that were open
+ * @longest_ns: the longest time from the interrupt until one was with all of them
  */
 struct candor_gateway_bus {
 	__u64 received;
 	__u64 unmatched;
 	__u64 most_steps;
+	__u64 step_limit;
+	__u64 longest_ns;
 };
 
 /**

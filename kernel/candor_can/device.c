@@ -7,6 +7,7 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
+#include "image.h"
 #include "internal.h"
 
 static DEFINE_IDA(indexes);
@@ -238,7 +239,8 @@ void candor_sent(struct candor_device *device, u64 now)
 	candor_distribute(device, &frame, from);
 }
 
-static bool takes(const struct candor_handle *handle, const struct candor_frame *frame, u32 from)
+static bool takes(const struct candor_handle *handle, const struct candor_frame *frame, u32 from,
+		  u32 *steps)
 {
 	u32 i;
 
@@ -252,6 +254,7 @@ static bool takes(const struct candor_handle *handle, const struct candor_frame 
 	for (i = 0; i < handle->filters.count; i++) {
 		const struct candor_filter *filter = &handle->filters.filter[i];
 
+		++*steps;
 		if (!((frame->id ^ filter->id) & filter->mask) &&
 		    !((frame->flags ^ filter->flags) & filter->flags_mask))
 			return true;
@@ -268,12 +271,15 @@ static bool takes(const struct candor_handle *handle, const struct candor_frame 
 void candor_distribute(struct candor_device *device, struct candor_frame *frame, u32 from)
 {
 	struct candor_handle *handle;
+	struct rules *rules = NULL;
+	u32 steps = 0;
 
 	if (from != CANDOR_OF_GATEWAY && !(frame->flags & CANDOR_ERROR))
-		gateway_take(device, frame);
+		rules = gateway_take(device, frame, &steps);
 	list_for_each_entry(handle, &device->handles, list) {
-		if (!takes(handle, frame, from))
+		if (!takes(handle, frame, from, &steps))
 			continue;
+		steps += CANDOR_STEPS_HANDLE;
 		if (from == handle->number)
 			frame->flags |= CANDOR_OWN;
 		raw_spin_lock(&handle->lock);
@@ -284,6 +290,8 @@ void candor_distribute(struct candor_device *device, struct candor_frame *frame,
 		if (wq_has_sleeper(&handle->poll))
 			irq_work_queue(&handle->poll_work);
 	}
+	if (rules)
+		gateway_note(rules, device, frame, steps);
 }
 
 /* Under device->lock; device->state is the new one. */

@@ -7,6 +7,7 @@
  * under the lock of the device that its copies go to, what a bus counts under that of its device.
  */
 #include <linux/fs.h>
+#include <linux/ktime.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -153,7 +154,7 @@ static bool fire(struct rules *rules, const struct passage *passage, u32 number,
 	struct candor_frame copy = *frame;
 	enum flaw flaw = SOUND;
 
-	++*steps;
+	*steps += CANDOR_STEPS_RULE;
 	if (!(rule->flags & IMAGE_RULE_CLASSICAL))
 		return false;
 	copy.flags &= CANDOR_EXTENDED | CANDOR_REMOTE;
@@ -169,7 +170,7 @@ static bool fire(struct rules *rules, const struct passage *passage, u32 number,
 	}
 	copy.time_ns = CANDOR_OF_GATEWAY;
 	for (; job < end; job++) {
-		++*steps;
+		*steps += CANDOR_STEPS_COPY;
 		offer(rules, job, rule, passage, flaw, &copy);
 	}
 	return true;
@@ -235,36 +236,59 @@ static noinline bool meet_echoes(struct rules *rules, u32 bus, const struct cand
 	return matched;
 }
 
-/* Under device->lock, which is dropped for the copies; interrupts stay off. */
-void gateway_take(struct candor_device *device, const struct candor_frame *frame)
+/* Under RCU: which bus of the rules the device is, or NO_BUS. */
+static u32 bus_of(const struct rules *rules, const struct candor_device *device)
+{
+	u32 bus = rules ? rules->bus_of[device->index] : NO_BUS;
+
+	/* It may be another device with the index of one that is gone. */
+	return bus != NO_BUS && rules->devices[bus] == device ? bus : NO_BUS;
+}
+
+/*
+ * Under device->lock, which is dropped for the copies; interrupts stay off. The rules that the frame met, with the RCU lock until
+ * gateway_note(); or NULL. Adds their steps.
+ */
+struct rules *gateway_take(struct candor_device *device, const struct candor_frame *frame, u32 *steps)
 {
 	struct rules *rules;
-	u32 bus, steps = 0;
 	bool matched;
+	u32 bus;
 
 	if (!rcu_access_pointer(active))
-		return;
+		return NULL;
 	rcu_read_lock();
 	rules = rcu_dereference(active);
-	bus = rules ? rules->bus_of[device->index] : NO_BUS;
-	/* Unless it is another device with the index of one that is gone. */
-	if (bus != NO_BUS && rules->devices[bus] == device) {
-		raw_spin_unlock(&device->lock);
-		if (rules->image.has_echo) {
-			matched = meet_echoes(rules, bus, frame, &steps);
-		} else {
-			struct passage passage = { .bus = bus, .origin = bus };
-
-			matched = meet(rules, &passage, frame, &steps);
-		}
-		raw_spin_lock(&device->lock);
-		rules->buses[bus].received++;
-		rules->buses[bus].unmatched += !matched;
-		if (steps > rules->buses[bus].most_steps)
-			rules->buses[bus].most_steps = steps;
-		WARN_ONCE(steps > rules->image.steps, "%u steps, not at most %u", steps,
-			  rules->image.steps);
+	bus = bus_of(rules, device);
+	if (bus == NO_BUS) {
+		rcu_read_unlock();
+		return NULL;
 	}
+	raw_spin_unlock(&device->lock);
+	if (rules->image.has_echo) {
+		matched = meet_echoes(rules, bus, frame, steps);
+	} else {
+		struct passage passage = { .bus = bus, .origin = bus };
+
+		matched = meet(rules, &passage, frame, steps);
+	}
+	raw_spin_lock(&device->lock);
+	rules->buses[bus].received++;
+	rules->buses[bus].unmatched += !matched;
+	WARN_ONCE(*steps > rules->image.steps, "%u steps, not at most %u", *steps,
+		  rules->image.steps);
+	return rules;
+}
+
+/* Under device->lock: the frame is with the handles, too. @steps: of its rules and of them. */
+void gateway_note(struct rules *rules, struct candor_device *device,
+		  const struct candor_frame *frame, u32 steps)
+{
+	struct candor_gateway_bus *bus = &rules->buses[rules->bus_of[device->index]];
+
+	bus->step_limit = max(bus->step_limit, (u64)rules->image.steps + device->handle_steps);
+	bus->most_steps = max(bus->most_steps, (u64)steps);
+	bus->longest_ns = max(bus->longest_ns, ktime_get_ns() - frame->time_ns);
 	rcu_read_unlock();
 }
 

@@ -9,6 +9,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include "image.h"
 #include "internal.h"
 
 #define BATCH	16	/* frames copied at a time, on the stack */
@@ -19,6 +20,16 @@ static void poll_work(struct irq_work *work)
 	struct candor_handle *handle = container_of(work, struct candor_handle, poll_work);
 
 	wake_up_interruptible(&handle->poll);
+}
+
+/* Under device->lock, when a handle comes, goes, or gets other filters. */
+static void count_steps(struct candor_device *device)
+{
+	struct candor_handle *handle;
+
+	device->handle_steps = 0;
+	list_for_each_entry(handle, &device->handles, list)
+		device->handle_steps += CANDOR_STEPS_HANDLE + handle->filters.count;
 }
 
 /* misc_open() has the lock that misc_deregister() takes, so the device is still there. */
@@ -57,6 +68,7 @@ static int candor_open(struct inode *inode, struct file *file)
 			device->next_number = 1;
 		handle->number = device->next_number;
 		list_add_tail(&handle->list, &device->handles);
+		count_steps(device);
 	} else {
 		err = -EBUSY;
 	}
@@ -80,6 +92,7 @@ static int candor_release(struct inode *inode, struct file *file)
 	raw_spin_lock_irqsave(&device->lock, flags);
 	list_del(&handle->list);
 	device->handle_count--;
+	count_steps(device);
 	raw_spin_unlock_irqrestore(&device->lock, flags);
 	irq_work_sync(&handle->poll_work);
 	candor_queue_free(&handle->received);
@@ -533,6 +546,7 @@ static int carry_out(struct candor_handle *handle, unsigned int command, union a
 		return 0;
 	case CANDOR_SET_FILTERS:
 		handle->filters = argument->filters;
+		count_steps(device);
 		return 0;
 	case CANDOR_SET_PRIORITY:
 		handle->priority = argument->word;

@@ -3,8 +3,8 @@
  * Compiled rules: the checks, the look-up, the operations. The engine of Candor is the reference
  * (crates/engine); both decide alike about every frame.
  *
- * A step is one of: a table or a filter looked at, a match sorted, a rule, an operand, a byte of a
- * checksum, a copy. What is checked bounds the steps of each loop, and their sum for one frame.
+ * What is checked bounds the steps of each loop, and their sum for one frame. A match that is sorted in is
+ * compared with those before it, and may move each of them once: one step for both.
  */
 #include "image.h"
 
@@ -115,9 +115,10 @@ static bool is_inside(const struct candor_image *image, struct image_extent exte
 
 static u32 steps_of_edit(const struct image_edit *edit)
 {
-	u32 steps = IMAGE_OPERATORS, has = le32_to_cpu(edit->has);
+	u32 has = le32_to_cpu(edit->has);
 
-	return steps + (has & IMAGE_HAS_CRC8 ? 9 : 0) + (has & IMAGE_HAS_XOR ? 8 : 0);
+	return IMAGE_OPERATORS * CANDOR_STEPS_OPERAND + (has & IMAGE_HAS_CRC8 ? 9 : 0) +
+	       (has & IMAGE_HAS_XOR ? 8 : 0);
 }
 
 /* The most steps of a rule that was checked: itself, its operations, its copies. */
@@ -126,8 +127,8 @@ static u32 steps_of(const struct candor_image *image, u32 number)
 	const struct image_rule *rule = &image->rules[number];
 	u32 edit = le32_to_cpu(rule->edit);
 
-	return 1 + (edit == IMAGE_NONE ? 0 : steps_of_edit(&image->edits[edit])) +
-	       le16_to_cpu(rule->jobs);
+	return CANDOR_STEPS_RULE + (edit == IMAGE_NONE ? 0 : steps_of_edit(&image->edits[edit])) +
+	       le16_to_cpu(rule->jobs) * CANDOR_STEPS_COPY;
 }
 
 static bool check_edits(const struct candor_image *image, struct candor_image_error *error)
@@ -749,7 +750,7 @@ bool candor_image_edit(const struct candor_image *image, u32 number,
 	for (operator = 0; operator < IMAGE_OPERATORS; operator++) {
 		const struct image_operands *operands = &edit->operands[operator];
 
-		++*steps;
+		*steps += CANDOR_STEPS_OPERAND;
 		if (operands->has & IMAGE_HAS_ID)
 			frame->id = operate(operator, frame->id, le32_to_cpu(operands->id));
 		if (operands->has & IMAGE_HAS_LEN)

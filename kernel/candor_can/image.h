@@ -38,9 +38,18 @@ typedef uint64_t u64;
 /* Rules that one frame with an extended identifier may meet; they are sorted for it. */
 #define CANDOR_IMAGE_MATCHES	64
 /* Steps that the rules of one frame may take, each time that it meets rules. */
-#define CANDOR_IMAGE_STEPS	4096
+#define CANDOR_IMAGE_STEPS	16384
 /* Copies of one frame that may come back, for the rules of the bus that they are sent on (echo). */
 #define CANDOR_IMAGE_HOPS	16
+
+/*
+ * Work is counted in steps, each of at most about 32 instructions of the driver. One is: a table or a filter
+ * that is looked at, a match that is sorted, a byte of a checksum. What is more work is so many of them:
+ */
+#define CANDOR_STEPS_RULE	4
+#define CANDOR_STEPS_OPERAND	4	/* AND, OR, XOR or SET of identifier, length and data */
+#define CANDOR_STEPS_COPY	12	/* into a queue, or into the registers of a controller */
+#define CANDOR_STEPS_HANDLE	64	/* the queue of an open file, and who waits for it */
 
 struct image_extent {
 	__le32 first;

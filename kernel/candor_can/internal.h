@@ -69,6 +69,7 @@ struct candor_device {
 	struct candor_bitrate bitrate;
 	struct list_head handles;
 	u32 handle_count;	/* at most CANDOR_HANDLES_MOST */
+	u32 handle_steps;	/* the most that the handles take for one frame */
 	u32 next_number;
 	/*
 	 * Frames to send. Until a frame has been sent its time_ns is the number of the handle that
@@ -139,9 +140,12 @@ struct candor_device *candor_find(u32 index);
 #define CANDOR_OF_GATEWAY	(~0U)
 
 /* gateway.c */
+struct rules;
 int gateway_register(void);
 void gateway_unregister(void);
-void gateway_take(struct candor_device *device, const struct candor_frame *frame);
+struct rules *gateway_take(struct candor_device *device, const struct candor_frame *frame, u32 *steps);
+void gateway_note(struct rules *rules, struct candor_device *device,
+		  const struct candor_frame *frame, u32 steps);
 
 /* handle.c */
 extern const struct file_operations candor_fops;

@@ -82,10 +82,12 @@ static bool load(int gateway)
 	       ioctl(gateway, CANDOR_GATEWAY_COMMIT) == 0;
 }
 
+static struct candor_gateway_bus buses[DEVICES];
+
+/* Of the jobs, and of the buses. */
 static struct candor_gateway_counts counts(int gateway, struct candor_gateway_job jobs[JOBS],
 					   bool earlier)
 {
-	struct candor_gateway_bus buses[DEVICES];
 	struct candor_gateway_counts argument = {
 		.jobs = (unsigned long)jobs,
 		.buses = (unsigned long)buses,
@@ -292,6 +294,100 @@ static void gone(int gateway, int fd[DEVICES])
 	set_virtual("3");
 }
 
+static void *reader(void *data)
+{
+	struct candor_frame frame;
+	int i;
+
+	for (i = 0; i < TURNS; i++)
+		CHECK(read(*(int *)data, &frame, SIZE) == SIZE);
+	return NULL;
+}
+
+/* The work of one frame, new rules each time: the least of some times. */
+static struct candor_gateway_bus work_of(int gateway, int fd, unsigned int bus,
+					 const struct candor_frame *frame)
+{
+	struct candor_gateway_bus least = { .longest_ns = ~0ull };
+	struct candor_gateway_job jobs[JOBS];
+	int turn;
+
+	for (turn = 0; turn < TURNS; turn++) {
+		CHECK(load(gateway));
+		/* Who reads waits again by then. */
+		usleep(2000);
+		CHECK(write(fd, frame, SIZE) == SIZE);
+		counts(gateway, jobs, false);
+		CHECK(buses[bus].most_steps <= buses[bus].step_limit && buses[bus].longest_ns);
+		if (buses[bus].longest_ns < least.longest_ns)
+			least = buses[bus];
+	}
+	return least;
+}
+
+/* The steps of a frame are those that its rules and the open files have; docs/drivers.md has what they cost. */
+static void steps(int gateway)
+{
+	/* For each: look-up, rules, operands, bytes of checksums, copies. */
+	static const struct {
+		const char *what;
+		unsigned int bus;
+		struct candor_frame frame;
+		unsigned int steps;
+	} frames[] = {
+		{ "no rule", 2, { .id = 0x122, .len = 8 }, 1 },
+		{ "one copy", 0, { .id = 0x123, .len = 8 }, 1 + 4 + 12 },
+		/* Its copy comes back to the first bus. */
+		{ "a checksum, and an echo that is copied", 2, { .id = 0x7ff, .len = 8 },
+		  1 + 4 + 16 + 5 + 12 + 1 + 4 + 12 },
+		{ "two rules, two checksums, three copies", 0, { .id = 0x201, .len = 8 },
+		  1 + 4 + 16 + 6 + 6 + 24 + 4 + 12 },
+		{ "an extended identifier, two masks", 1,
+		  { .id = 0x00010100, .len = 8, .flags = CANDOR_EXTENDED }, 0 },
+	};
+	static const struct candor_frame nobodys = { .id = 0x122, .len = 8 };
+	struct candor_filters filters = { .count = CANDOR_FILTERS };
+	int fd[DEVICES], more[CANDOR_HANDLES_MOST], waiting, i;
+	struct candor_gateway_bus work;
+	pthread_t thread;
+	unsigned int n;
+
+	begin("steps");
+	for (i = 0; i < DEVICES; i++) {
+		fd[i] = open_device(i);
+		CHECK(ioctl(fd[i], CANDOR_SET_FILTERS, &(struct candor_filters){}) == 0);
+	}
+	for (n = 0; n < sizeof(frames) / sizeof(frames[0]); n++) {
+		work = work_of(gateway, fd[frames[n].bus], frames[n].bus, &frames[n].frame);
+		printf("%s: %llu steps, %llu ns\n", frames[n].what, work.most_steps, work.longest_ns);
+		CHECK(!frames[n].steps || work.most_steps == frames[n].steps);
+	}
+	waiting = open("/dev/candor2", O_RDWR);
+	CHECK(waiting >= 0 && !pthread_create(&thread, NULL, reader, &waiting));
+	work = work_of(gateway, fd[2], 2, &nobodys);
+	printf("no rule, a reader that waits: %llu steps, %llu ns\n", work.most_steps, work.longest_ns);
+	CHECK(work.most_steps == 1 + 1 + 64);
+	CHECK(!pthread_join(thread, NULL));
+	close(waiting);
+	/* All files that there can be, each with all filters that it can have, of which the last takes the frame. */
+	for (n = 0; n < CANDOR_FILTERS; n++)
+		filters.filter[n] = (struct candor_filter){ .id = n + 1 < CANDOR_FILTERS, .mask = 1 };
+	for (i = 0; i < CANDOR_HANDLES_MOST - 1; i++) {
+		more[i] = open_device(2);
+		CHECK(ioctl(more[i], CANDOR_SET_FILTERS, &filters) == 0);
+	}
+	work = work_of(gateway, fd[2], 2, &nobodys);
+	printf("no rule, 63 files: %llu of %llu steps, %llu ns\n", work.most_steps, work.step_limit,
+	       work.longest_ns);
+	CHECK(work.most_steps == 1 + 63 * (64 + CANDOR_FILTERS));
+	for (i = 0; i < CANDOR_HANDLES_MOST - 1; i++)
+		close(more[i]);
+	work = work_of(gateway, fd[2], 2, &nobodys);
+	CHECK(work.most_steps == 1);
+	for (i = 0; i < DEVICES; i++)
+		close(fd[i]);
+}
+
 /* Images that are damaged below a right checksum: none ends the kernel, whatever is sent through those that are taken. */
 static void mutated(int gateway)
 {
@@ -400,6 +496,7 @@ int main(int argc, char **argv)
 	gone(gateway, fd);
 	for (i = 0; i < DEVICES; i++)
 		close(fd[i]);
+	steps(gateway);
 	mutated(gateway);
 	close(gateway);
 	killed();

@@ -126,10 +126,10 @@ static bool use(const struct candor_image *image)
 			u32 end = job + le16_to_cpu(rule->jobs);
 			struct candor_image_frame frame = { .id = word, .len = any() % 9 };
 
-			steps++;
+			steps += CANDOR_STEPS_RULE;
 			if (edit != IMAGE_NONE)
 				candor_image_edit(image, edit, &frame, &steps);
-			for (; job < end; job++, steps++) {
+			for (; job < end; job++, steps += CANDOR_STEPS_COPY) {
 				if (le16_to_cpu(image->jobs[job].to) >= image->counts[IMAGE_BUSES])
 					return false;
 			}

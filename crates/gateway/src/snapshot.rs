@@ -108,6 +108,16 @@ pub struct PortSnapshot {
     /// what the kernel counts on the interface, 47 bits and 8 per byte for a frame. Extended
     /// identifiers and stuff bits come on top; `candor bus load` counts every bit.
     pub least_load_percent: Option<f64>,
+    /// The most steps that the driver `candor_can` took for one frame received, in its interrupt handler. This and what follows
+    /// is zero for ports that it runs no rules of.
+    #[serde(default)]
+    pub most_steps: u64,
+    /// The most that it could have taken, by the rules and the files that were open.
+    #[serde(default)]
+    pub step_limit: u64,
+    /// The longest time from the interrupt until the rules and the open files had a frame, in ns.
+    #[serde(default)]
+    pub longest_ns: u64,
 }
 
 /// A rule and one of its destinations.

@@ -96,18 +96,23 @@ pub struct BusCounts {
     pub received: u64,
     /// Those that no rule took.
     pub unmatched: u64,
-    /// The most steps that the rules took for one of them.
+    /// The most steps that one of them took, in the rules and for the open files of the device. `kernel/candor_can/image.h` says
+    /// what a step is.
     pub most_steps: u64,
+    /// The most that one could have taken, with the files that were open.
+    pub step_limit: u64,
+    /// The longest time from the interrupt until one was with all of them, in ns.
+    pub longest_ns: u64,
 }
 
 impl BusCounts {
-    /// What was counted since it was `before`; the most steps are those of all.
+    /// What was counted since it was `before`; what is largest is so of all.
     #[must_use]
     pub const fn since(self, before: Self) -> Self {
         Self {
             received: self.received.wrapping_sub(before.received),
             unmatched: self.unmatched.wrapping_sub(before.unmatched),
-            most_steps: self.most_steps,
+            ..self
         }
     }
 }
@@ -117,6 +122,8 @@ impl AddAssign for BusCounts {
         self.received += more.received;
         self.unmatched += more.unmatched;
         self.most_steps = self.most_steps.max(more.most_steps);
+        self.step_limit = self.step_limit.max(more.step_limit);
+        self.longest_ns = self.longest_ns.max(more.longest_ns);
     }
 }
 

@@ -258,6 +258,12 @@ objects! {
         reopened = it.reopened;
         /// The load of the bus in the last second without stuff bits, in percent; null if it is not known
         least_load_percent = it.least_load_percent;
+        /// The most steps that the driver candor_can took for one frame; 0 without --plane candor_can, as what follows
+        most_steps = it.most_steps;
+        /// The most that it could have taken, by the rules and the files that were open
+        step_limit = it.step_limit;
+        /// The longest time from the interrupt until the rules and the open files had a frame, in ns
+        longest_ns = it.longest_ns;
         /// Frames received that a rule took
         routed = it.routed();
         /// Frames received that no rule took, where that is no refusal

@@ -183,6 +183,7 @@ fn ports(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
     let rate = |place: usize, of: fn(&PortRates) -> f64| {
         per_second(rates.and_then(|rates| rates.ports.get(place)).map_or(0.0, of))
     };
+    let is_in_driver = snapshot.ports.iter().any(|it| it.step_limit > 0);
     Table::of(snapshot.ports.iter().enumerate())
         .column("port", |(_, it)| port_title(it))
         .column(">received", |(_, it)| thousands(it.received))
@@ -198,6 +199,10 @@ fn ports(snapshot: &Snapshot, rates: Option<&Rates>) -> String {
             format!("{} of {}", thousands(it.queued), thousands(it.queue_depth))
         })
         .column(">most", |(_, it)| thousands(it.most_queued))
+        .column_if(is_in_driver, ">steps", |(_, it)| {
+            format!("{} of {}", thousands(it.most_steps), thousands(it.step_limit))
+        })
+        .column_if(is_in_driver, ">longest", |(_, it)| duration(it.longest_ns as f64))
         .column("remarks", |(_, it)| list(remarks(it)))
         .text()
 }
@@ -341,6 +346,17 @@ from        to    measured      p50      p99    p99.9      max  p99 of last s  u
 powertrain  can1    11,000  35.0 us  60.1 us  99.0 us  1.20 ms              -         0
 ";
         assert_eq!(text(&snapshot(123, 0), None), expected);
+    }
+
+    #[test]
+    fn the_work_in_the_interrupt_handler_is_shown_if_rules_run_there() {
+        let mut snapshot = snapshot(1, 0);
+        assert!(!ports(&snapshot, None).contains("steps"));
+        let port = &mut snapshot.ports[1];
+        (port.most_steps, port.step_limit, port.longest_ns) = (17, 1_041, 1_750);
+        let shown = ports(&snapshot, None);
+        assert!(shown.contains("  most        steps  longest"), "{shown}");
+        assert!(shown.contains("    40  17 of 1,041  1.75 us"), "{shown}");
     }
 
     #[test]

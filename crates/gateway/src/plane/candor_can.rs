@@ -283,10 +283,11 @@ impl Plane for InterruptGateway {
         }
         let buses = self.buses_now();
         for port in &mut report.ports {
-            // Threads that read the device for other rules see its frames, too.
-            if let Some(counted) = buses.get(&port.bus)
-                && port.received == 0
-            {
+            let Some(counted) = buses.get(&port.bus) else { continue };
+            port.most_steps = counted.most_steps;
+            port.step_limit = counted.step_limit;
+            port.longest_ns = counted.longest_ns;
+            if port.received == 0 {
                 port.received = counted.received;
                 port.unmatched = counted.unmatched;
             }

@@ -82,6 +82,12 @@ impl Running {
         };
         for port in &snapshot.ports {
             tally.overflow += port.overflow_frames;
+            if port.step_limit > 0 {
+                tally.notes.push(format!(
+                    "the driver's own measure of {}: at most {} of {} steps, {} ns from the interrupt until a frame was passed on",
+                    port.bus, port.most_steps, port.step_limit, port.longest_ns
+                ));
+            }
         }
         for rule in &snapshot.rules {
             let refused = |cause: &str| rule.stopped.get(cause).copied().unwrap_or(0);
