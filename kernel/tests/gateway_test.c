@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * gateway_test IMAGE: tests of /dev/candor_gateway on virtual devices, as root in a guest in which the module is loaded. IMAGE is
- * image.rules.toml of this folder, compiled. A line for each check that failed, and at the end "N passed, N failed".
+ * image.rules.toml of this folder, compiled. GATEWAY_MUTATIONS: how many damaged images it gives to the kernel, of that image or of
+ * GATEWAY_MUTATED; GATEWAY_SEED: which ones.
+ *
+ * A line for each check that failed, and at the end "N passed, N failed".
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,6 +21,7 @@
 #include <unistd.h>
 #include "candor_can.h"
 #include "check.h"
+#include "mutate.h"
 
 #define SIZE sizeof(struct candor_frame)
 #define VIRTUAL "/sys/module/candor_can/parameters/virtual"
@@ -28,6 +32,8 @@
 #define SOME 100
 #define TURNS 20
 #define MUTATIONS 20000
+/* One of so many images that are taken is used, with so many frames. */
+#define USED 64
 
 static unsigned char *image;
 static size_t length;
@@ -292,56 +298,85 @@ static void gone(int gateway, int fd[DEVICES])
 	set_virtual("3");
 }
 
+static unsigned long number_of(const char *name, unsigned long otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoul(text, NULL, 10) : otherwise;
+}
+
+static unsigned char *read_image(const char *path, size_t *size)
+{
+	int file = open(path, O_RDONLY);
+	unsigned char *bytes;
+
+	if (file < 0) {
+		perror(path);
+		exit(2);
+	}
+	*size = lseek(file, 0, SEEK_END);
+	bytes = malloc(*size);
+	if (pread(file, bytes, *size, 0) != (ssize_t)*size)
+		exit(2);
+	close(file);
+	return bytes;
+}
+
+/* Frames that the tables of the image know, and any others, on all devices by turns. */
+static void use(const unsigned char *bytes, size_t size, const int fd[DEVICES])
+{
+	unsigned int n;
+
+	for (n = 0; n < USED; n++) {
+		unsigned int word = mutate_identifier(bytes, size);
+		struct candor_frame frame = { .id = word & 0x1fffffff, .len = n % 9, .flags = CANDOR_EXTENDED };
+
+		if (n % 2) {
+			frame.id &= 0x7ff;
+			frame.flags = n % 3 ? 0 : CANDOR_REMOTE;
+		}
+		CHECK(write(fd[any() % DEVICES], &frame, SIZE) == SIZE);
+	}
+}
+
 /* Images that are damaged below a right checksum: none ends the kernel, whatever is sent through those that are taken. */
 static void mutated(int gateway)
 {
-	unsigned int taken = 0, seed = 1, i, n;
-	unsigned char *bytes = malloc(length);
+	unsigned long most = number_of("GATEWAY_MUTATIONS", MUTATIONS), taken = 0, used = 0, i;
+	const char *path = getenv("GATEWAY_MUTATED");
+	size_t whole = length, size;
+	unsigned char *sound = path ? read_image(path, &whole) : image, *bytes = malloc(whole + MUTATE_GROWTH);
+	struct mutate_section buses;
 	int fd[DEVICES];
 
 	begin("mutated");
+	mutate_seed(number_of("GATEWAY_SEED", 1));
+	printf("GATEWAY_SEED=%llu\n", (unsigned long long)mutate_state);
+	CHECK(mutate_section(sound, whole, 1, &buses) && buses.count && buses.count <= DEVICES);
 	for (i = 0; i < DEVICES; i++)
 		fd[i] = open_device(i);
-	for (i = 0; i < MUTATIONS; i++) {
-		struct candor_gateway_image argument = argument_for(bytes, length, devices);
-		unsigned int crc = ~0u, bit;
-		size_t at;
+	for (i = 0; i < most; i++) {
+		struct candor_gateway_image argument;
 
-		memcpy(bytes, image, length);
-		for (n = 0; n < 1 + i % 3; n++) {
-			/* Not the many slots of standard identifiers, but for one of four. */
-			at = rand_r(&seed) % length;
-			if (at > 1200 && at < 50000 && i % 4)
-				at = at % 1200;
-			bytes[at] = i % 2 ? rand_r(&seed) : bytes[at] ^ 1 << rand_r(&seed) % 8;
+		if (i && i % 50000 == 0) {
+			printf("%lu mutations, %lu taken\n", i, taken);
+			fflush(stdout);
 		}
-		for (at = 16; at < length; at++) {
-			crc ^= bytes[at];
-			for (bit = 0; bit < 8; bit++)
-				crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
-		}
-		crc = ~crc;
-		memcpy(bytes + 12, &crc, 4);
+		memcpy(bytes, sound, whole);
+		size = mutate(bytes, whole);
+		argument = argument_for(bytes, size, devices);
+		argument.buses = buses.count;
 		if (ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument))
 			continue;
-		taken++;
 		/* Waits until no frame meets the rules before: not each time. */
-		if (taken % 64)
+		if (++taken % USED)
 			continue;
 		CHECK(ioctl(gateway, CANDOR_GATEWAY_COMMIT) == 0);
-		for (n = 0; n < 64; n++) {
-			struct candor_frame frame = { .id = rand_r(&seed) & 0x1fffffff, .len = n % 9,
-						      .flags = CANDOR_EXTENDED };
-
-			if (n % 2) {
-				frame.id &= 0x7ff;
-				frame.flags = n % 3 ? 0 : CANDOR_REMOTE;
-			}
-			CHECK(write(fd[n % DEVICES], &frame, SIZE) == SIZE);
-		}
+		use(bytes, size, fd);
+		used++;
 	}
-	printf("%d mutations, %u taken\n", MUTATIONS, taken);
-	CHECK(taken > MUTATIONS / 100 && taken < MUTATIONS);
+	printf("%lu mutations, %lu taken, %lu used for %lu frames\n", most, taken, used, used * USED);
+	CHECK(taken > most / 100 && taken < most);
 	for (i = 0; i < DEVICES; i++)
 		close(fd[i]);
 	free(bytes);
@@ -378,16 +413,13 @@ static void killed(void)
 
 int main(int argc, char **argv)
 {
-	int gateway, file, fd[DEVICES], i;
+	int gateway, fd[DEVICES], i;
 
-	if (argc != 2 || (file = open(argv[1], O_RDONLY)) < 0) {
+	if (argc != 2) {
 		fprintf(stderr, "usage: gateway_test IMAGE\n");
 		return 2;
 	}
-	length = lseek(file, 0, SEEK_END);
-	image = malloc(length);
-	if (pread(file, image, length, 0) != (ssize_t)length)
-		return 2;
+	image = read_image(argv[1], &length);
 	test = "begin";
 	set_virtual("3");
 	gateway = open_file("/dev/candor_gateway");
