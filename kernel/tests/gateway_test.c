@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * gateway_test IMAGE: tests of /dev/candor_gateway on virtual devices, as root in a guest in which the module is loaded. IMAGE is
- * image.rules.toml of this folder, compiled. A line for each check that failed, and at the end "N passed, N failed".
+ * image.rules.toml of this folder, compiled. GATEWAY_MUTATIONS: how many damaged images it gives to the kernel, of that image or of
+ * GATEWAY_MUTATED; GATEWAY_SEED: which ones.
+ *
+ * gateway_test CARDS cards: the same of /dev/candor0 and /dev/candor1, two controllers on one bus. CARDS is cards.rules.toml.
+ *
+ * A line for each check that failed, and at the end "N passed, N failed".
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +24,7 @@
 #include <unistd.h>
 #include "candor_can.h"
 #include "check.h"
+#include "mutate.h"
 
 #define SIZE sizeof(struct candor_frame)
 #define VIRTUAL "/sys/module/candor_can/parameters/virtual"
@@ -28,6 +35,8 @@
 #define SOME 100
 #define TURNS 20
 #define MUTATIONS 20000
+/* One of so many images that are taken is used, with so many frames. */
+#define USED 64
 
 static unsigned char *image;
 static size_t length;
@@ -388,59 +397,271 @@ static void steps(int gateway)
 		close(fd[i]);
 }
 
+static unsigned long number_of(const char *name, unsigned long otherwise)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoul(text, NULL, 10) : otherwise;
+}
+
+static unsigned char *read_image(const char *path, size_t *size)
+{
+	int file = open(path, O_RDONLY);
+	unsigned char *bytes;
+
+	if (file < 0) {
+		perror(path);
+		exit(2);
+	}
+	*size = lseek(file, 0, SEEK_END);
+	bytes = malloc(*size);
+	if (pread(file, bytes, *size, 0) != (ssize_t)*size)
+		exit(2);
+	close(file);
+	return bytes;
+}
+
+/* Frames that the tables of the image know, and any others, on all devices by turns. */
+static void use(const unsigned char *bytes, size_t size, const int fd[DEVICES])
+{
+	unsigned int n;
+
+	for (n = 0; n < USED; n++) {
+		unsigned int word = mutate_identifier(bytes, size);
+		struct candor_frame frame = { .id = word & 0x1fffffff, .len = n % 9, .flags = CANDOR_EXTENDED };
+
+		if (n % 2) {
+			frame.id &= 0x7ff;
+			frame.flags = n % 3 ? 0 : CANDOR_REMOTE;
+		}
+		CHECK(write(fd[any() % DEVICES], &frame, SIZE) == SIZE);
+	}
+}
+
 /* Images that are damaged below a right checksum: none ends the kernel, whatever is sent through those that are taken. */
 static void mutated(int gateway)
 {
-	unsigned int taken = 0, seed = 1, i, n;
-	unsigned char *bytes = malloc(length);
+	unsigned long most = number_of("GATEWAY_MUTATIONS", MUTATIONS), taken = 0, used = 0, i;
+	const char *path = getenv("GATEWAY_MUTATED");
+	size_t whole = length, size;
+	unsigned char *sound = path ? read_image(path, &whole) : image, *bytes = malloc(whole + MUTATE_GROWTH);
+	struct mutate_section buses;
 	int fd[DEVICES];
 
 	begin("mutated");
+	mutate_seed(number_of("GATEWAY_SEED", 1));
+	printf("GATEWAY_SEED=%llu\n", (unsigned long long)mutate_state);
+	CHECK(mutate_section(sound, whole, 1, &buses) && buses.count && buses.count <= DEVICES);
 	for (i = 0; i < DEVICES; i++)
 		fd[i] = open_device(i);
-	for (i = 0; i < MUTATIONS; i++) {
-		struct candor_gateway_image argument = argument_for(bytes, length, devices);
-		unsigned int crc = ~0u, bit;
-		size_t at;
+	for (i = 0; i < most; i++) {
+		struct candor_gateway_image argument;
 
-		memcpy(bytes, image, length);
-		for (n = 0; n < 1 + i % 3; n++) {
-			/* Not the many slots of standard identifiers, but for one of four. */
-			at = rand_r(&seed) % length;
-			if (at > 1200 && at < 50000 && i % 4)
-				at = at % 1200;
-			bytes[at] = i % 2 ? rand_r(&seed) : bytes[at] ^ 1 << rand_r(&seed) % 8;
+		if (i && i % 50000 == 0) {
+			printf("%lu mutations, %lu taken\n", i, taken);
+			fflush(stdout);
 		}
-		for (at = 16; at < length; at++) {
-			crc ^= bytes[at];
-			for (bit = 0; bit < 8; bit++)
-				crc = crc & 1 ? crc >> 1 ^ 0xedb88320u : crc >> 1;
-		}
-		crc = ~crc;
-		memcpy(bytes + 12, &crc, 4);
+		memcpy(bytes, sound, whole);
+		size = mutate(bytes, whole);
+		argument = argument_for(bytes, size, devices);
+		argument.buses = buses.count;
 		if (ioctl(gateway, CANDOR_GATEWAY_PREPARE, &argument))
 			continue;
-		taken++;
 		/* Waits until no frame meets the rules before: not each time. */
-		if (taken % 64)
+		if (++taken % USED)
 			continue;
 		CHECK(ioctl(gateway, CANDOR_GATEWAY_COMMIT) == 0);
-		for (n = 0; n < 64; n++) {
-			struct candor_frame frame = { .id = rand_r(&seed) & 0x1fffffff, .len = n % 9,
-						      .flags = CANDOR_EXTENDED };
-
-			if (n % 2) {
-				frame.id &= 0x7ff;
-				frame.flags = n % 3 ? 0 : CANDOR_REMOTE;
-			}
-			CHECK(write(fd[n % DEVICES], &frame, SIZE) == SIZE);
-		}
+		use(bytes, size, fd);
+		used++;
 	}
-	printf("%d mutations, %u taken\n", MUTATIONS, taken);
-	CHECK(taken > MUTATIONS / 100 && taken < MUTATIONS);
+	printf("%lu mutations, %lu taken, %lu used for %lu frames\n", most, taken, used, used * USED);
+	CHECK(taken > most / 100 && taken < most);
 	for (i = 0; i < DEVICES; i++)
 		close(fd[i]);
 	free(bytes);
+}
+
+/* Opens all handles that a device has left, up to its most; how many. */
+static int open_crowd(int number, int fd[CANDOR_HANDLES_MOST])
+{
+	int count = 0;
+
+	while (count < CANDOR_HANDLES_MOST && (fd[count] = open_device(number)) >= 0)
+		count++;
+	return count;
+}
+
+/* One that waits for frames on all handles of a device, and takes them. */
+struct crowd {
+	pthread_t thread;
+	struct pollfd each[CANDOR_HANDLES_MOST];
+	int count;
+	bool stop;
+};
+
+static void *listen_to_all(void *data)
+{
+	struct crowd *crowd = data;
+	struct candor_frame got[8];
+	int i;
+
+	while (!__atomic_load_n(&crowd->stop, __ATOMIC_RELAXED)) {
+		if (poll(crowd->each, crowd->count, 10) <= 0)
+			continue;
+		for (i = 0; i < crowd->count; i++) {
+			if (crowd->each[i].revents)
+				drain(crowd->each[i].fd, got, 8);
+		}
+	}
+	return NULL;
+}
+
+/* Frames of one handle, as fast as it goes; or each when the one before has been sent. */
+struct source {
+	pthread_t thread;
+	int fd;
+	bool one_by_one;
+	struct candor_frame frame;
+	unsigned long long sent;
+	bool stop;
+};
+
+/* It takes what it sends itself, nothing else. */
+static bool take_own(const struct source *source)
+{
+	unsigned int options = CANDOR_RECEIVE_OWN;
+	struct candor_filters filters = {
+		.count = 1,
+		.filter[0] = { .id = source->frame.id, .mask = 0x7ff, .flags = CANDOR_LOCAL,
+			       .flags_mask = CANDOR_LOCAL },
+	};
+
+	return CHECK(ioctl(source->fd, CANDOR_SET_OPTIONS, &options) == 0) &&
+	       CHECK(ioctl(source->fd, CANDOR_SET_FILTERS, &filters) == 0);
+}
+
+static void *run_source(void *data)
+{
+	struct source *source = data;
+	struct candor_frame own;
+
+	while (!__atomic_load_n(&source->stop, __ATOMIC_RELAXED)) {
+		if (write(source->fd, &source->frame, SIZE) == SIZE) {
+			__atomic_fetch_add(&source->sent, 1, __ATOMIC_RELAXED);
+			while (source->one_by_one && drain(source->fd, &own, 1) == 0) {
+				if (poll(&(struct pollfd){ .fd = source->fd, .events = POLLIN }, 1, 5000) != 1)
+					return NULL;
+			}
+		} else if (errno != EAGAIN || poll(&(struct pollfd){ .fd = source->fd, .events = POLLOUT }, 1, 1000) != 1) {
+			break;
+		}
+	}
+	return NULL;
+}
+
+/*
+ * Two sources, each of which has a copy of every frame on the device of the crowd, and rules that are replaced
+ * meanwhile: every handle gets every frame, or counts it as lost.
+ */
+static void run_crowd(int gateway, struct source source[2], const int fd[], int count)
+{
+	struct candor_statistics before[CANDOR_HANDLES_MOST], after;
+	struct crowd crowd = { .count = count };
+	unsigned long long sent;
+	int turn, i;
+
+	for (i = 0; i < count; i++) {
+		crowd.each[i] = (struct pollfd){ .fd = fd[i], .events = POLLIN };
+		CHECK(ioctl(fd[i], CANDOR_GET_STATISTICS, &before[i]) == 0);
+	}
+	CHECK(!pthread_create(&crowd.thread, NULL, listen_to_all, &crowd));
+	for (i = 0; i < 2; i++)
+		CHECK(!pthread_create(&source[i].thread, NULL, run_source, &source[i]));
+	for (turn = 0; turn < TURNS; turn++) {
+		CHECK(load(gateway));
+		usleep(20000);
+	}
+	for (i = 0; i < 2; i++)
+		__atomic_store_n(&source[i].stop, true, __ATOMIC_RELAXED);
+	for (i = 0; i < 2; i++)
+		CHECK(!pthread_join(source[i].thread, NULL));
+	/* What controllers have yet to send. */
+	usleep(200000);
+	__atomic_store_n(&crowd.stop, true, __ATOMIC_RELAXED);
+	CHECK(!pthread_join(crowd.thread, NULL));
+	sent = source[0].sent + source[1].sent;
+	printf("%d handles, %d times other rules under %llu and %llu frames\n", count, TURNS, source[0].sent,
+	       source[1].sent);
+	CHECK(source[0].sent > TURNS && source[1].sent > TURNS);
+	for (i = 0; i < count; i++) {
+		CHECK(ioctl(fd[i], CANDOR_GET_STATISTICS, &after) == 0);
+		if (!CHECK(after.handle_received + after.handle_lost - before[i].handle_received -
+			   before[i].handle_lost == sent))
+			printf("handle %d: %llu and %llu lost, of %llu\n", i, after.handle_received - before[i].handle_received,
+			       after.handle_lost - before[i].handle_lost, sent);
+	}
+}
+
+/* As many handles as a device can have, while the gateway passes frames on to it. */
+static void crowded(int gateway)
+{
+	struct source source[2] = {
+		{ .fd = open_device(0), .frame = { .id = 0x123, .len = 8 } },
+		{ .fd = open_device(1), .frame = { .id = 0x10000, .len = 8, .flags = CANDOR_EXTENDED } },
+	};
+	int fd[CANDOR_HANDLES_MOST], count, i;
+
+	begin("crowded");
+	CHECK(load(gateway));
+	count = open_crowd(2, fd);
+	CHECK(count == CANDOR_HANDLES_MOST);
+	FAILS(open_device(2), EBUSY);
+	run_crowd(gateway, source, fd, count);
+	for (i = 0; i < count; i++)
+		close(fd[i]);
+	close(source[0].fd);
+	close(source[1].fd);
+}
+
+static bool start_card(int fd)
+{
+	struct candor_bitrate bitrate = { .bitrate = 500000 };
+
+	return CHECK(ioctl(fd, CANDOR_STOP) == 0) && CHECK(ioctl(fd, CANDOR_SET_BITRATE, &bitrate) == 0) &&
+	       CHECK(ioctl(fd, CANDOR_START) == 0);
+}
+
+/*
+ * Controllers, whose interrupt handlers pass frames on: each to the other one, and to a virtual device with as many
+ * handles as it can have. Rules are replaced meanwhile. The bus of QEMU has no bit rate: with full queues a slow kernel
+ * would never leave the interrupt.
+ */
+static void cards(void)
+{
+	int gateway, fd[CANDOR_HANDLES_MOST], count, i;
+	struct source source[2] = {
+		{ .fd = open_device(0), .one_by_one = true, .frame = { .id = 0x100, .len = 8 } },
+		{ .fd = open_device(1), .one_by_one = true, .frame = { .id = 0x200, .len = 8 } },
+	};
+
+	begin("cards");
+	set_virtual("1");
+	gateway = open_file("/dev/candor_gateway");
+	if (!start_card(source[0].fd) || !start_card(source[1].fd) || !take_own(&source[0]) || !take_own(&source[1]) ||
+	    !CHECK(load(gateway)))
+		return;
+	count = open_crowd(2, fd);
+	CHECK(count == CANDOR_HANDLES_MOST);
+	run_crowd(gateway, source, fd, count);
+	/* The target goes away under traffic, then the sources close. */
+	set_virtual("0");
+	for (i = 0; i < count; i++)
+		close(fd[i]);
+	for (i = 0; i < 2; i++) {
+		CHECK(ioctl(source[i].fd, CANDOR_STOP) == 0);
+		close(source[i].fd);
+	}
+	close(gateway);
 }
 
 /* The rules of a process end with it. */
@@ -474,16 +695,18 @@ static void killed(void)
 
 int main(int argc, char **argv)
 {
-	int gateway, file, fd[DEVICES], i;
+	int gateway, fd[DEVICES], i;
 
-	if (argc != 2 || (file = open(argv[1], O_RDONLY)) < 0) {
-		fprintf(stderr, "usage: gateway_test IMAGE\n");
+	if (argc != 2 && (argc != 3 || strcmp(argv[2], "cards"))) {
+		fprintf(stderr, "usage: gateway_test IMAGE [cards]\n");
 		return 2;
 	}
-	length = lseek(file, 0, SEEK_END);
-	image = malloc(length);
-	if (pread(file, image, length, 0) != (ssize_t)length)
-		return 2;
+	image = read_image(argv[1], &length);
+	if (argc == 3) {
+		cards();
+		printf("%u passed, %u failed\n", passed, failed);
+		return failed != 0;
+	}
 	test = "begin";
 	set_virtual("3");
 	gateway = open_file("/dev/candor_gateway");
@@ -496,6 +719,7 @@ int main(int argc, char **argv)
 	gone(gateway, fd);
 	for (i = 0; i < DEVICES; i++)
 		close(fd[i]);
+	crowded(gateway);
 	steps(gateway);
 	mutated(gateway);
 	close(gateway);

@@ -2,7 +2,7 @@
 /*
  * image_test MUTATIONS IMAGE...: the checks of images (candor_can/image.c) against damaged ones.
  *
- * The images have to be taken as they are. Then numbers in them are changed, and the checksum is made right again: what is taken
+ * The images have to be taken as they are. Then they are damaged (mutate.h), and the checksum is made right again: what is taken
  * nevertheless is looked up for random identifiers and applied, with sanitizers that see each access beyond the image, and must
  * not take more steps than it says.
  */
@@ -11,96 +11,9 @@
 #include <time.h>
 
 #include "image.h"
+#include "mutate.h"
 
-#define HEADER_BYTES	32
-#define ENTRY_BYTES	24
-#define CHECKED_FROM	16
 #define LOOKUPS		32
-
-static u64 state;
-
-static u32 any(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state >> 16;
-}
-
-static u32 crc32_of(const u8 *bytes, size_t length)
-{
-	u32 crc = ~0u, bit;
-	size_t at;
-
-	static u32 table[256];
-
-	if (!table[1]) {
-		for (at = 0; at < 256; at++) {
-			u32 value = at;
-
-			for (bit = 0; bit < 8; bit++)
-				value = value & 1 ? value >> 1 ^ 0xedb88320u : value >> 1;
-			table[at] = value;
-		}
-	}
-	for (at = 0; at < length; at++)
-		crc = crc >> 8 ^ table[(crc ^ bytes[at]) & 0xff];
-	return ~crc;
-}
-
-/* Numbers at which a check may end one too early or too late. */
-static u32 number(u32 before)
-{
-	static const u32 edges[] = { 0, 1, 2, 31, 32, 63, 64, 65, 0xff, 0x100, 0xfff, 0x1000, 0xffff,
-				     0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff };
-
-	switch (any() % 4) {
-	case 0:
-		return before + 1 - any() % 3;
-	case 1:
-		return before ^ 1u << any() % 32;
-	case 2:
-		return edges[any() % (sizeof(edges) / sizeof(edges[0]))];
-	default:
-		return any() % 256;
-	}
-}
-
-static void mutate(u8 *bytes, size_t length)
-{
-	u32 changes = 1 + any() % 3, i;
-
-	for (i = 0; i < changes; i++) {
-		size_t at = (any() % length) & ~3ull;
-		u32 value;
-
-		/* Half of them in the table of sections or in small sections, not in the many slots. */
-		if (any() % 2) {
-			u32 kind = any() % (IMAGE_SECTIONS - 1);
-			u64 begin;
-			u32 count, record;
-
-			memcpy(&record, bytes + HEADER_BYTES + kind * ENTRY_BYTES + 4, 4);
-			memcpy(&begin, bytes + HEADER_BYTES + kind * ENTRY_BYTES + 8, 8);
-			memcpy(&count, bytes + HEADER_BYTES + kind * ENTRY_BYTES + 16, 4);
-			if (count && record < length && begin < length &&
-			    (u64)count * record <= length - begin)
-				at = (begin + any() % ((u64)count * record)) & ~3ull;
-			else if (any() % 8 == 0)
-				at = HEADER_BYTES + kind * ENTRY_BYTES + 4 * (any() % 6);
-		}
-		if (at + 4 > length)
-			continue;
-		memcpy(&value, bytes + at, 4);
-		value = number(value);
-		memcpy(bytes + at, &value, 4);
-	}
-	{
-		u32 crc = crc32_of(bytes + CHECKED_FROM, length - CHECKED_FROM);
-
-		memcpy(bytes + 12, &crc, 4);
-	}
-}
 
 /* false: more steps than the image says. */
 static bool use(const struct candor_image *image)
@@ -170,9 +83,8 @@ int main(int argc, char **argv)
 	struct candor_image image;
 	int which;
 
-	state = seed ? strtoull(seed, NULL, 10) : (u64)time(NULL);
-	state |= 1;
-	printf("SEED=%llu\n", (unsigned long long)state);
+	mutate_seed(seed ? strtoull(seed, NULL, 10) : (u64)time(NULL));
+	printf("SEED=%llu\n", (unsigned long long)mutate_state);
 	for (which = 2; which < argc; which++) {
 		size_t length;
 		u8 *bytes = read_file(argv[which], &length);
@@ -184,13 +96,13 @@ int main(int argc, char **argv)
 		}
 		printf("%s: at most %u steps\n", argv[which], image.steps);
 		for (i = 0; i < mutations; i++) {
-			/* Of its own size, so that a byte beyond it is seen. */
-			size_t size = any() % 64 ? length : any() % (length + 1);
-			u8 *copy = malloc(size ? size : 1);
+			u8 *copy = malloc(length + MUTATE_GROWTH);
+			size_t size;
 
-			memcpy(copy, bytes, size);
-			if (size == length)
-				mutate(copy, size);
+			memcpy(copy, bytes, length);
+			size = mutate(copy, length);
+			/* Of its own size, so that a byte beyond it is seen. */
+			copy = realloc(copy, size ? size : 1);
 			if (candor_image_check(&image, copy, size, &error)) {
 				taken++;
 				if (!use(&image))
