@@ -241,7 +241,7 @@ test("without signals the frames are shown", async () => {
   send("can0/291", { id: 291, data: [1, 255] });
   send("can0/419360256", { id: 419360256, data: [] });
   await page.waitForFunction(() => document.getElementById("rows").textContent.includes("01 FF"));
-  assert.equal(await page.textContent("#count"), "2 identifiers");
+  await shows(await page.$("#count"), "2 identifiers");
   assert.match(await page.locator("#rows tr").nth(1).innerText(), /0x18FEEE00/);
   assert.equal(await page.locator("#plots:visible, #rows input:visible").count(), 0);
 });
