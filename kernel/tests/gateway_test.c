@@ -266,9 +266,10 @@ static void replaced(int gateway, int fd[DEVICES])
 	      before.handle_lost == sender.sent);
 }
 
-/* A target that is stopped, or goes away and comes back under traffic. */
+/* A target that is stopped, bus-off, or goes away and comes back under traffic. */
 static void gone(int gateway, int fd[DEVICES])
 {
+	static const struct candor_frame bus_off = { .id = CANDOR_ERROR_BUS_OFF, .flags = CANDOR_ERROR };
 	struct sender sender = { .fd = fd[0] };
 	struct candor_gateway_job jobs[JOBS];
 
@@ -279,6 +280,12 @@ static void gone(int gateway, int fd[DEVICES])
 	counts(gateway, jobs, false);
 	CHECK(jobs[EVERYTHING].down == 1 && all_of(&jobs[EVERYTHING]) == 1);
 	CHECK(ioctl(fd[2], CANDOR_START) == 0);
+	/* Off the bus, until it is started again. */
+	CHECK(write(fd[2], &bus_off, SIZE) == SIZE);
+	CHECK(send_one(fd[0], 0x123));
+	counts(gateway, jobs, false);
+	CHECK(jobs[EVERYTHING].down == 2 && all_of(&jobs[EVERYTHING]) == 2);
+	CHECK(ioctl(fd[2], CANDOR_START) == 0);
 	CHECK(!pthread_create(&sender.thread, NULL, traffic, &sender));
 	goes_on(&sender);
 	set_virtual("2");
@@ -286,14 +293,14 @@ static void gone(int gateway, int fd[DEVICES])
 	__atomic_store_n(&sender.stop, true, __ATOMIC_RELAXED);
 	CHECK(!pthread_join(sender.thread, NULL));
 	CHECK(counts(gateway, jobs, false).gone == 1);
-	CHECK(jobs[EVERYTHING].down > 1 && all_of(&jobs[EVERYTHING]) == sender.sent + 1);
+	CHECK(jobs[EVERYTHING].down > 2 && all_of(&jobs[EVERYTHING]) == sender.sent + 2);
 	CHECK(!load(gateway) && errno == ENODEV);
 	/* Another device has its number now; the rules in use are not about it. */
 	set_virtual("3");
 	close(fd[2]);
 	fd[2] = open_device(2);
 	CHECK(send_one(fd[0], 0x123));
-	CHECK(counts(gateway, jobs, false).gone == 1 && all_of(&jobs[EVERYTHING]) == sender.sent + 2);
+	CHECK(counts(gateway, jobs, false).gone == 1 && all_of(&jobs[EVERYTHING]) == sender.sent + 3);
 	CHECK(load(gateway));
 	CHECK(send_one(fd[0], 0x123));
 	CHECK(counts(gateway, jobs, false).gone == 0 && jobs[EVERYTHING].handled == 1);
