@@ -367,12 +367,14 @@ mod tests {
         let mut loaded = Loaded::new(&Arc::new(Program::new(&Table::default())));
         let counts = |handled, received| Counts {
             jobs: vec![JobCounts { handled, queue_full: handled, ..JobCounts::default() }],
-            buses: vec![BusCounts { received, ..BusCounts::default() }],
+            buses: vec![BusCounts { received, most_steps: received, ..BusCounts::default() }],
             is_gone: false,
         };
         assert_eq!(loaded.since(&counts(5, 7)).0[0].handled, 5);
         loaded.counted = counts(5, 7);
         let (jobs, buses) = loaded.since(&counts(9, 7));
         assert_eq!((jobs[0].handled, jobs[0].queue_full, buses[0].received), (4, 4, 0));
+        // What is largest is not counted.
+        assert_eq!(buses[0].most_steps, 7);
     }
 }
