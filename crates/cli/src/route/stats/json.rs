@@ -42,7 +42,7 @@ mod tests {
         let received = sum(&first[0], &["routed", "not_routed", "refused"]);
         assert_eq!(number(&first[0], "received"), received, "{}", first[0]);
         let keys = |line: &serde_json::Value| line["data"].as_object().unwrap().len();
-        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [31, 31, 14, 14, 14, 6]);
+        assert_eq!(first.iter().map(keys).collect::<Vec<_>>(), [34, 34, 14, 14, 14, 6]);
         let rates = Rates::between(&old, &new).unwrap();
         let second = lines(Some(&rates));
         assert_eq!(second[0]["data"]["received_per_s"], 250.0);
