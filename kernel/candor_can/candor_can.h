@@ -328,6 +328,8 @@ struct candor_gateway_job {
  * @most_steps: the most steps that one of them took, in the rules and in the handles of its device
  * @step_limit: the most that one could have taken, with the handles that were open
  * @longest_ns: the longest time from the interrupt until one was with all of them
+ * @lost: copies that its transmit queue had taken, and that were not sent: bus-off, stop, removal, flush
+ * @state: enum candor_state of its device; of a bus without a device: 0
  */
 struct candor_gateway_bus {
 	__u64 received;
@@ -335,6 +337,8 @@ struct candor_gateway_bus {
 	__u64 most_steps;
 	__u64 step_limit;
 	__u64 longest_ns;
+	__u64 lost;
+	__u64 state;
 };
 
 /**

@@ -142,6 +142,8 @@ void candor_set_state(struct candor_device *device, u32 state)
 	device->state = state;
 	if (state == CANDOR_STATE_BUS_OFF || state == CANDOR_STATE_STOPPED) {
 		candor_drop_unsent(device);
+		if (device->sending && device->current_frame.time_ns == CANDOR_OF_GATEWAY)
+			gateway_lost(device, 1);
 		device->statistics.dropped += device->sending;
 		device->sending = false;
 		wake_writers(device);
@@ -153,6 +155,8 @@ void candor_drop_unsent(struct candor_device *device)
 {
 	int i;
 
+	gateway_lost(device, candor_queue_of(&device->transmit[CANDOR_PRIORITY_DEFAULT],
+					     CANDOR_OF_GATEWAY));
 	for (i = 0; i < CANDOR_PRIORITIES; i++) {
 		device->statistics.dropped += device->transmit[i].count;
 		candor_queue_clear(&device->transmit[i]);

@@ -292,6 +292,22 @@ void gateway_note(struct rules *rules, struct candor_device *device,
 	rcu_read_unlock();
 }
 
+/* Under device->lock: copies that its transmit queue had taken are not sent. */
+void gateway_lost(struct candor_device *device, u32 copies)
+{
+	struct rules *rules;
+	u32 bus;
+
+	if (!copies)
+		return;
+	rcu_read_lock();
+	rules = rcu_dereference(active);
+	bus = bus_of(rules, device);
+	if (bus != NO_BUS)
+		rules->buses[bus].lost += copies;
+	rcu_read_unlock();
+}
+
 /* ---- Rules -------------------------------------------------------------------------------- */
 
 static void free_rules(struct rules *rules)
@@ -348,6 +364,8 @@ static int find_devices(struct rules *rules, struct candor_gateway_image *argume
 static int read_rules(struct rules *rules, struct candor_gateway_image *argument)
 {
 	struct candor_image_error error;
+	bool is_sound;
+	void *room;
 
 	if (!argument->length || argument->length > CANDOR_IMAGE_MOST)
 		return -E2BIG;
@@ -356,7 +374,12 @@ static int read_rules(struct rules *rules, struct candor_gateway_image *argument
 		return -ENOMEM;
 	if (copy_from_user(rules->bytes, u64_to_user_ptr(argument->image), argument->length))
 		return -EFAULT;
-	if (!candor_image_check(&rules->image, rules->bytes, argument->length, &error)) {
+	room = kvmalloc(CANDOR_IMAGE_ROOM(argument->length), GFP_KERNEL);
+	if (!room)
+		return -ENOMEM;
+	is_sound = candor_image_check(&rules->image, rules->bytes, argument->length, room, &error);
+	kvfree(room);
+	if (!is_sound) {
 		rules->image.counts[IMAGE_BUSES] = 0;
 		argument->section = error.section;
 		argument->record = error.record;
@@ -424,10 +447,21 @@ static bool any_gone(const struct rules *rules)
 	return false;
 }
 
+/* What devices are now, and not only what they have seen. */
+static void note_states(struct rules *rules)
+{
+	u32 i;
+
+	for (i = 0; i < rules->image.counts[IMAGE_BUSES]; i++) {
+		if (rules->devices[i])
+			rules->buses[i].state = READ_ONCE(rules->devices[i]->state);
+	}
+}
+
 static int get_counts(struct candor_gateway_counts __user *user)
 {
 	struct candor_gateway_counts argument;
-	const struct rules *rules;
+	struct rules *rules;
 	u32 jobs, buses;
 
 	if (copy_from_user(&argument, user, sizeof(argument)))
@@ -444,6 +478,7 @@ static int get_counts(struct candor_gateway_counts __user *user)
 	argument.job_count = rules->image.counts[IMAGE_JOBS];
 	argument.bus_count = rules->image.counts[IMAGE_BUSES];
 	argument.gone = any_gone(rules);
+	note_states(rules);
 	if (copy_to_user(u64_to_user_ptr(argument.jobs), rules->jobs, jobs * sizeof(*rules->jobs)) ||
 	    copy_to_user(u64_to_user_ptr(argument.buses), rules->buses,
 			 buses * sizeof(*rules->buses)) ||

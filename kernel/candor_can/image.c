@@ -106,11 +106,24 @@ static bool check_sections(struct candor_image *image, const u8 *bytes, size_t l
 	return true;
 }
 
-static bool is_inside(const struct candor_image *image, struct image_extent extent, u32 section)
+/* What is known while an image is checked. */
+struct check {
+	struct candor_image *image;
+	struct candor_image_error *error;
+	u32 used[IMAGE_SECTIONS];	/* records that extents had so far */
+	u32 *list_steps;	/* the most steps of each list, at most CANDOR_IMAGE_STEPS + 1 */
+	u32 exclusions;	/* the most of a rule */
+};
+
+/* Extents of a section follow each other, so that no record is checked twice. */
+static bool is_next(struct check *check, struct image_extent extent, u32 section)
 {
 	u32 first = le32_to_cpu(extent.first), count = le32_to_cpu(extent.count);
 
-	return first <= image->counts[section] && count <= image->counts[section] - first;
+	if (first != check->used[section] || count > check->image->counts[section] - first)
+		return false;
+	check->used[section] += count;
+	return true;
 }
 
 static u32 steps_of_edit(const struct image_edit *edit)
@@ -148,8 +161,10 @@ static bool check_edits(const struct candor_image *image, struct candor_image_er
 	return true;
 }
 
-static bool check_rules(struct candor_image *image, struct candor_image_error *error)
+static bool check_rules(struct check *check)
 {
+	struct candor_image_error *error = check->error;
+	struct candor_image *image = check->image;
 	u32 buses = image->counts[IMAGE_BUSES], next = 0, i, job;
 
 	for (i = 0; i < image->counts[IMAGE_RULES]; i++) {
@@ -162,8 +177,10 @@ static bool check_rules(struct candor_image *image, struct candor_image_error *e
 			return refuse(error, IMAGE_RULES, i, "the rule has jobs that are not there");
 		if (edit != IMAGE_NONE && edit >= image->counts[IMAGE_EDITS])
 			return refuse(error, IMAGE_RULES, i, "the rule has an edit that is not there");
-		if (!is_inside(image, rule->exclusions, IMAGE_EXCLUSIONS))
-			return refuse(error, IMAGE_RULES, i, "the rule has exclusions that are not there");
+		if (!is_next(check, rule->exclusions, IMAGE_EXCLUSIONS))
+			return refuse(error, IMAGE_RULES, i, "the rule has exclusions that are not there, or another's");
+		if (le32_to_cpu(rule->exclusions.count) > check->exclusions)
+			check->exclusions = le32_to_cpu(rule->exclusions.count);
 		for (job = next; job < next + jobs; job++) {
 			if (le32_to_cpu(image->jobs[job].rule) != i)
 				return refuse(error, IMAGE_JOBS, job, "the job is of another rule");
@@ -182,15 +199,12 @@ static bool check_rules(struct candor_image *image, struct candor_image_error *e
 
 /* What is known of a bus while its matcher is checked. */
 struct bus {
+	struct check *check;
 	const struct candor_image *image;
+	struct candor_image_error *error;
 	u32 number;
 	struct image_extent lists;
 	struct image_extent matches;
-	u32 longest;	/* the most steps of one list of standard identifiers */
-	u32 reference;	/* the list that was added up last, */
-	u32 count;	/* its matches, */
-	u32 steps;	/* and their steps */
-	u64 *budget;	/* of additions, for all buses */
 };
 
 static const struct image_extent *list_of(const struct bus *bus, u32 number)
@@ -222,30 +236,15 @@ static bool is_reference(const struct bus *bus, u32 reference)
 	return reference < le32_to_cpu(bus->lists.count);
 }
 
-/* Adds up a list, into bus->count and bus->steps. false: it is too long, or the budget is used up. */
-static bool add_up(struct bus *bus, u32 reference)
+/* How many matches a short reference stands for, and the most steps of their rules. */
+static u32 matches_of(const struct bus *bus, u32 reference, u32 *steps)
 {
-	u32 first = reference & ~SINGLE, i;
-
-	/* Neighbours often have the same list. */
-	if (reference == bus->reference)
-		return true;
-	bus->count = 1;
-	bus->steps = 0;
-	if (!(reference & SINGLE)) {
-		first = le32_to_cpu(list_of(bus, reference)->first);
-		bus->count = le32_to_cpu(list_of(bus, reference)->count);
+	if (reference & SINGLE) {
+		*steps = steps_of(bus->image, le32_to_cpu(match_of(bus, reference & ~SINGLE)->rule));
+		return 1;
 	}
-	if (bus->count > *bus->budget)
-		return false;
-	*bus->budget -= bus->count;
-	for (i = 0; i < bus->count; i++) {
-		bus->steps += steps_of(bus->image, le32_to_cpu(match_of(bus, first + i)->rule));
-		if (bus->steps > CANDOR_IMAGE_STEPS)
-			return false;
-	}
-	bus->reference = reference;
-	return true;
+	*steps = bus->check->list_steps[le32_to_cpu(bus->lists.first) + reference];
+	return le32_to_cpu(list_of(bus, reference)->count);
 }
 
 /* A table of 2^(32 - shift) records. */
@@ -255,8 +254,7 @@ static bool is_table(u32 shift, struct image_extent extent)
 }
 
 /* The most rules, and their steps, that a look-up in the group finds. */
-static bool check_group(struct bus *bus, u32 number, u32 *most, u32 *steps,
-			struct candor_image_error *error)
+static bool check_group(struct bus *bus, u32 number, u32 *most, u32 *steps)
 {
 	const struct candor_image *image = bus->image;
 	const struct image_group *group = &image->groups[number];
@@ -264,27 +262,25 @@ static bool check_group(struct bus *bus, u32 number, u32 *most, u32 *steps,
 
 	*most = 0;
 	*steps = 0;
-	if (!is_inside(image, group->slots, IMAGE_SLOTS) ||
+	if (!is_next(bus->check, group->slots, IMAGE_SLOTS) ||
 	    !is_table(le32_to_cpu(group->shift), group->slots))
-		return refuse(error, IMAGE_GROUPS, number, "its table is not there, or has another size");
+		return refuse(bus->error, IMAGE_GROUPS, number, "its table is not there, or has another size");
 	for (i = first; i < first + le32_to_cpu(group->slots.count); i++) {
-		u32 reference = le32_to_cpu(image->slots[i].list);
+		u32 reference = le32_to_cpu(image->slots[i].list), count, more;
 
 		if (!image->slots[i].key)
 			continue;
 		if (!is_reference(bus, reference))
-			return refuse(error, IMAGE_SLOTS, i, "it names a list that is not there");
-		if (!add_up(bus, reference))
-			return refuse(error, IMAGE_SLOTS, i, TOO_MUCH);
-		*most = bus->count > *most ? bus->count : *most;
-		*steps = bus->steps > *steps ? bus->steps : *steps;
+			return refuse(bus->error, IMAGE_SLOTS, i, "it names a list that is not there");
+		count = matches_of(bus, reference, &more);
+		*most = count > *most ? count : *most;
+		*steps = more > *steps ? more : *steps;
 	}
 	return true;
 }
 
 /* Adds the most rules, and the steps, of one frame with an extended identifier. */
-static bool check_clusters(struct bus *bus, struct image_extent clusters, u32 *most,
-			   u32 *steps, struct candor_image_error *error)
+static bool check_clusters(struct bus *bus, struct image_extent clusters, u32 *most, u32 *steps)
 {
 	const struct candor_image *image = bus->image;
 	u32 first = le32_to_cpu(clusters.first), i, g;
@@ -294,122 +290,128 @@ static bool check_clusters(struct bus *bus, struct image_extent clusters, u32 *m
 		u32 group = le32_to_cpu(cluster->groups.first);
 		u32 groups = le32_to_cpu(cluster->groups.count);
 
-		if (!is_inside(image, cluster->groups, IMAGE_GROUPS) || !groups ||
-		    groups > GROUPS_MOST)
-			return refuse(error, IMAGE_CLUSTERS, i, "it has no groups, too many, or such that are not there");
-		if (groups > 1 && (!is_inside(image, cluster->candidates, IMAGE_CANDIDATES) ||
-				   !is_table(le32_to_cpu(cluster->shift), cluster->candidates)))
-			return refuse(error, IMAGE_CLUSTERS, i, "its table is not there, or has another size");
+		if (!is_next(bus->check, cluster->groups, IMAGE_GROUPS) || !groups || groups > GROUPS_MOST)
+			return refuse(bus->error, IMAGE_CLUSTERS, i, "it has no groups, too many, or such that are not there");
+		if (!is_next(bus->check, cluster->candidates, IMAGE_CANDIDATES) ||
+		    (groups > 1 && !is_table(le32_to_cpu(cluster->shift), cluster->candidates)))
+			return refuse(bus->error, IMAGE_CLUSTERS, i, "its table is not there, or has another size");
 		*steps += 1;
 		for (g = group; g < group + groups; g++) {
 			u32 longest, more;
 
-			if (!check_group(bus, g, &longest, &more, error))
+			if (!check_group(bus, g, &longest, &more))
 				return false;
 			*most += longest;
 			*steps += 1 + more;
 			if (*most > CANDOR_IMAGE_MATCHES || *steps > CANDOR_IMAGE_STEPS)
-				return refuse(error, IMAGE_CLUSTERS, i, "an extended identifier may meet too many rules");
+				return refuse(bus->error, IMAGE_CLUSTERS, i, "an extended identifier may meet too many rules");
 		}
 	}
 	return true;
 }
 
 static bool check_inverted(const struct bus *bus, struct image_extent inverted, u32 *most,
-			   u32 *steps, struct candor_image_error *error)
+			   u32 *steps)
 {
 	u32 first = le32_to_cpu(inverted.first), count = le32_to_cpu(inverted.count), i;
 
 	if (count > CANDOR_IMAGE_MATCHES - *most)
-		return refuse(error, IMAGE_INVERTED, first, "an extended identifier may meet too many rules");
+		return refuse(bus->error, IMAGE_INVERTED, first, "an extended identifier may meet too many rules");
 	*most += count;
 	for (i = first; i < first + count; i++) {
 		const struct image_match *match = &bus->image->inverted[i].match;
 
 		if (!is_match(bus, match))
-			return refuse(error, IMAGE_INVERTED, i, "its rule is not there, or of another bus");
+			return refuse(bus->error, IMAGE_INVERTED, i, "its rule is not there, or of another bus");
 		*steps += 1 + steps_of(bus->image, le32_to_cpu(match->rule));
 	}
 	return true;
 }
 
-static bool check_lists(struct bus *bus, struct candor_image_error *error)
+/* Adds up each list once, however many identifiers have it. */
+static bool check_lists(struct bus *bus)
 {
-	const struct candor_image *image = bus->image;
-	u32 matches = le32_to_cpu(bus->matches.count), i;
+	u32 first = le32_to_cpu(bus->lists.first), matches = le32_to_cpu(bus->matches.count);
+	u32 next = 0, i, m;
 
 	for (i = 0; i < matches; i++) {
 		if (!is_match(bus, match_of(bus, i)))
-			return refuse(error, IMAGE_MATCHES, le32_to_cpu(bus->matches.first) + i,
+			return refuse(bus->error, IMAGE_MATCHES, le32_to_cpu(bus->matches.first) + i,
 				      "its rule is not there, or of another bus");
 	}
 	for (i = 0; i < le32_to_cpu(bus->lists.count); i++) {
-		u32 first = le32_to_cpu(list_of(bus, i)->first);
-		u32 count = le32_to_cpu(list_of(bus, i)->count);
+		u32 count = le32_to_cpu(list_of(bus, i)->count), steps = 0;
 
-		if (first > matches || count > matches - first)
-			return refuse(error, IMAGE_LISTS, le32_to_cpu(bus->lists.first) + i,
-				      "it has matches that are not there");
-	}
-	for (i = 0; i < STANDARD_SLOTS; i++) {
-		u32 at = bus->number * STANDARD_SLOTS + i;
-
-		if (!is_reference(bus, le32_to_cpu(image->standard[at])))
-			return refuse(error, IMAGE_STANDARD, at, "it names a list that is not there");
-		if (!add_up(bus, le32_to_cpu(image->standard[at])))
-			return refuse(error, IMAGE_STANDARD, at, TOO_MUCH);
-		bus->longest = bus->steps > bus->longest ? bus->steps : bus->longest;
+		if (le32_to_cpu(list_of(bus, i)->first) != next || count > matches - next)
+			return refuse(bus->error, IMAGE_LISTS, first + i,
+				      "it has matches that are not there, or another's");
+		for (m = next; m < next + count; m++) {
+			steps += steps_of(bus->image, le32_to_cpu(match_of(bus, m)->rule));
+			if (steps > CANDOR_IMAGE_STEPS)
+				steps = CANDOR_IMAGE_STEPS + 1;
+		}
+		bus->check->list_steps[first + i] = steps;
+		next += count;
 	}
 	return true;
 }
 
-/* The most exclusions that a rule has. */
-static u32 longest_exclusions(const struct candor_image *image)
+/* The most steps of a frame with a standard identifier. */
+static bool check_standard(struct bus *bus, u32 *most)
 {
-	u32 longest = 0, i;
+	u32 i, steps;
 
-	for (i = 0; i < image->counts[IMAGE_RULES]; i++) {
-		u32 count = le32_to_cpu(image->rules[i].exclusions.count);
+	*most = 0;
+	for (i = 0; i < STANDARD_SLOTS; i++) {
+		u32 at = bus->number * STANDARD_SLOTS + i;
+		u32 reference = le32_to_cpu(bus->image->standard[at]);
 
-		longest = count > longest ? count : longest;
+		if (!is_reference(bus, reference))
+			return refuse(bus->error, IMAGE_STANDARD, at, "it names a list that is not there");
+		matches_of(bus, reference, &steps);
+		/* With the look-up. */
+		if (++steps > CANDOR_IMAGE_STEPS)
+			return refuse(bus->error, IMAGE_STANDARD, at, TOO_MUCH);
+		*most = steps > *most ? steps : *most;
 	}
-	return longest;
+	return true;
 }
 
-static bool check_matcher(struct candor_image *image, u32 number, u32 exclusions, u64 *budget,
-			  struct candor_image_error *error)
+static bool check_matcher(struct check *check, u32 number)
 {
+	struct candor_image_error *error = check->error;
+	struct candor_image *image = check->image;
 	const struct image_matcher *matcher = &image->matchers[number];
 	struct bus bus = {
+		.check = check,
 		.image = image,
+		.error = error,
 		.number = number,
 		.lists = matcher->lists,
 		.matches = matcher->matches,
-		.reference = IMAGE_NONE,
-		.budget = budget,
 	};
-	u32 most = 0, steps = 1;
+	u32 most = 0, steps = 1, standard;
 
 	if (matcher->errors.count)
 		return refuse(error, IMAGE_ERRORS, le32_to_cpu(matcher->errors.first),
 			      "the rule takes error reports");
-	if (!is_inside(image, matcher->lists, IMAGE_LISTS) ||
-	    !is_inside(image, matcher->matches, IMAGE_MATCHES) ||
-	    !is_inside(image, matcher->clusters, IMAGE_CLUSTERS) ||
-	    !is_inside(image, matcher->inverted, IMAGE_INVERTED))
-		return refuse(error, IMAGE_MATCHERS, number, "it has records that are not there");
-	if (!check_lists(&bus, error))
-		return false;
-	if (!check_clusters(&bus, matcher->clusters, &most, &steps, error) ||
-	    !check_inverted(&bus, matcher->inverted, &most, &steps, error))
+	if (!is_next(check, matcher->lists, IMAGE_LISTS) ||
+	    !is_next(check, matcher->matches, IMAGE_MATCHES) ||
+	    !is_next(check, matcher->clusters, IMAGE_CLUSTERS) ||
+	    !is_next(check, matcher->inverted, IMAGE_INVERTED))
+		return refuse(error, IMAGE_MATCHERS, number, "it has records that are not there, or another's");
+	if (!check_lists(&bus) || !check_standard(&bus, &standard) ||
+	    !check_clusters(&bus, matcher->clusters, &most, &steps) ||
+	    !check_inverted(&bus, matcher->inverted, &most, &steps))
 		return false;
 	/* Each match is compared with those before it when it is sorted in. */
 	steps += most * (most + 1) / 2;
-	if (steps > CANDOR_IMAGE_STEPS || (most && exclusions > (CANDOR_IMAGE_STEPS - steps) / most))
+	if (steps > CANDOR_IMAGE_STEPS ||
+	    (most && check->exclusions > (CANDOR_IMAGE_STEPS - steps) / most))
 		return refuse(error, IMAGE_MATCHERS, number, TOO_MUCH);
-	steps += most * exclusions;
-	if (bus.longest + 1 > steps)
-		steps = bus.longest + 1;
+	steps += most * check->exclusions;
+	if (standard > steps)
+		steps = standard;
 	if (steps > image->steps)
 		image->steps = steps;
 	return true;
@@ -420,15 +422,17 @@ static bool check_matcher(struct candor_image *image, u32 number, u32 exclusions
  * @image: what is to be used, if so
  * @bytes: the image, at a multiple of 8, which is used for as long as @image is
  * @length: of it in bytes
+ * @room: for the check alone, CANDOR_IMAGE_ROOM(@length) bytes
  * @error: else why not
+ *
+ * Looks at each byte and record a few times, so it takes a time that grows with @length, whatever is in it.
  */
-bool candor_image_check(struct candor_image *image, const void *bytes, size_t length,
+bool candor_image_check(struct candor_image *image, const void *bytes, size_t length, void *room,
 			struct candor_image_error *error)
 {
+	struct check check = { .image = image, .error = error, .list_steps = room };
 	const u8 *sections[IMAGE_SECTIONS] = {};
-	/* Lists are added up once for each look-up that leads to them. */
-	u64 budget = 256 * (u64)length;
-	u32 exclusions, i;
+	u32 i;
 
 	*image = (struct candor_image){};
 	if (!check_sections(image, bytes, length, sections, error))
@@ -453,11 +457,10 @@ bool candor_image_check(struct candor_image *image, const void *bytes, size_t le
 	if (image->counts[IMAGE_MATCHERS] != image->counts[IMAGE_BUSES] ||
 	    image->counts[IMAGE_STANDARD] != image->counts[IMAGE_BUSES] * STANDARD_SLOTS)
 		return refuse(error, IMAGE_MATCHERS, 0, "not every bus has one");
-	if (!check_edits(image, error) || !check_rules(image, error))
+	if (!check_edits(image, error) || !check_rules(&check))
 		return false;
-	exclusions = longest_exclusions(image);
 	for (i = 0; i < image->counts[IMAGE_BUSES]; i++) {
-		if (!check_matcher(image, i, exclusions, &budget, error))
+		if (!check_matcher(&check, i))
 			return false;
 	}
 	if (image->has_echo)
@@ -626,22 +629,21 @@ u32 candor_image_extended(const struct candor_image *image, u32 bus, u32 word,
 			  struct image_match room[CANDOR_IMAGE_MATCHES], u32 *steps)
 {
 	const struct image_matcher *matcher = &image->matchers[bus];
-	u32 count = 0, i, g;
+	u32 count = 0, i;
 
 	++*steps;
 	for (i = 0; i < le32_to_cpu(matcher->clusters.count); i++) {
 		const struct image_cluster *cluster =
 			&image->clusters[le32_to_cpu(matcher->clusters.first) + i];
-		u64 candidates = candidates_of(image, cluster, word);
+		const struct image_group *groups =
+			&image->groups[le32_to_cpu(cluster->groups.first)];
+		u64 candidates = candidates_of(image, cluster, word) &
+				 ~0ull >> (GROUPS_MOST - le32_to_cpu(cluster->groups.count));
 
 		++*steps;
-		for (g = 0; g < le32_to_cpu(cluster->groups.count); g++) {
-			if (candidates >> g & 1)
-				count = add_of_group(
-					image, matcher,
-					&image->groups[le32_to_cpu(cluster->groups.first) + g], word,
-					room, count, steps);
-		}
+		for (; candidates; candidates &= candidates - 1)
+			count = add_of_group(image, matcher, &groups[__builtin_ctzll(candidates)],
+					     word, room, count, steps);
 	}
 	for (i = 0; i < le32_to_cpu(matcher->inverted.count); i++) {
 		const struct image_inverted *inverted =

@@ -43,7 +43,7 @@ typedef uint64_t u64;
 #define CANDOR_IMAGE_HOPS	16
 
 /*
- * Work is counted in steps, each of at most about 32 instructions of the driver. One is: a table or a filter
+ * Work is counted in steps, each of at most about 34 instructions of the driver. One is: a table or a filter
  * that is looked at, a match that is sorted, a byte of a checksum. What is more work is so many of them:
  */
 #define CANDOR_STEPS_RULE	4
@@ -235,7 +235,10 @@ struct candor_image_frame {
 	u8 data[8];
 };
 
-bool candor_image_check(struct candor_image *image, const void *bytes, size_t length,
+/* A number for each list, which has 8 bytes. */
+#define CANDOR_IMAGE_ROOM(length)	((length) / 2)
+
+bool candor_image_check(struct candor_image *image, const void *bytes, size_t length, void *room,
 			struct candor_image_error *error);
 u32 candor_image_standard(const struct candor_image *image, u32 bus, u32 word,
 			  const struct image_match **found, u32 *steps);

@@ -146,6 +146,7 @@ void gateway_unregister(void);
 struct rules *gateway_take(struct candor_device *device, const struct candor_frame *frame, u32 *steps);
 void gateway_note(struct rules *rules, struct candor_device *device,
 		  const struct candor_frame *frame, u32 steps);
+void gateway_lost(struct candor_device *device, u32 copies);
 
 /* handle.c */
 extern const struct file_operations candor_fops;

@@ -72,3 +72,13 @@ u32 candor_queue_take(struct candor_queue *q, struct candor_frame *to, u32 most)
 	q->count -= n;
 	return n;
 }
+
+/* How many of its frames a handle of this number wrote. */
+u32 candor_queue_of(const struct candor_queue *q, u32 number)
+{
+	u32 found = 0, i;
+
+	for (i = 0; i < q->count; i++)
+		found += q->slots[after(q, q->first, i)].time_ns == number;
+	return found;
+}

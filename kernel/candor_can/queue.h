@@ -25,6 +25,7 @@ void candor_queue_free(struct candor_queue *q);
 void candor_queue_clear(struct candor_queue *q);
 bool candor_queue_put(struct candor_queue *q, const struct candor_frame *frame);
 u32 candor_queue_take(struct candor_queue *q, struct candor_frame *to, u32 most);
+u32 candor_queue_of(const struct candor_queue *q, u32 number);
 
 static inline bool candor_queue_full(const struct candor_queue *q)
 {

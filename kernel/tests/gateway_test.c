@@ -266,6 +266,43 @@ static void replaced(int gateway, int fd[DEVICES])
 	      before.handle_lost == sender.sent);
 }
 
+static void set_paced(const char *value)
+{
+	int file = open("/sys/module/candor_can/parameters/paced", O_WRONLY);
+
+	CHECK(write(file, value, 1) == 1);
+	close(file);
+}
+
+/* Copies that the transmit queue has taken are sent, or counted as lost. */
+static void unsent(int gateway, int fd[DEVICES])
+{
+	struct candor_gateway_job jobs[JOBS];
+	struct candor_bitrate slow = { .bitrate = 10000 }, usual = { .bitrate = 500000 };
+	struct candor_statistics before, after;
+	int i;
+
+	begin("unsent");
+	CHECK(ioctl(fd[2], CANDOR_STOP) == 0 && ioctl(fd[2], CANDOR_SET_BITRATE, &slow) == 0);
+	CHECK(ioctl(fd[2], CANDOR_START) == 0);
+	set_paced("1");
+	CHECK(load(gateway));
+	ioctl(fd[2], CANDOR_GET_STATISTICS, &before);
+	for (i = 0; i < SOME; i++) {
+		send_one(fd[0], 0x123);
+		usleep(200);
+	}
+	CHECK(ioctl(fd[2], CANDOR_STOP) == 0);
+	ioctl(fd[2], CANDOR_GET_STATISTICS, &after);
+	counts(gateway, jobs, false);
+	CHECK(buses[2].lost > 0 && buses[2].state == CANDOR_STATE_STOPPED);
+	CHECK(jobs[EVERYTHING].handled == after.sent - before.sent + buses[2].lost);
+	CHECK(ioctl(fd[2], CANDOR_SET_BITRATE, &usual) == 0 && ioctl(fd[2], CANDOR_START) == 0);
+	set_paced("0");
+	/* Until those to the first device are over. */
+	usleep(100000);
+}
+
 /* A target that is stopped, bus-off, or goes away and comes back under traffic. */
 static void gone(int gateway, int fd[DEVICES])
 {
@@ -285,6 +322,7 @@ static void gone(int gateway, int fd[DEVICES])
 	CHECK(send_one(fd[0], 0x123));
 	counts(gateway, jobs, false);
 	CHECK(jobs[EVERYTHING].down == 2 && all_of(&jobs[EVERYTHING]) == 2);
+	CHECK(buses[2].state == CANDOR_STATE_BUS_OFF && buses[0].state == CANDOR_STATE_ACTIVE);
 	CHECK(ioctl(fd[2], CANDOR_START) == 0);
 	CHECK(!pthread_create(&sender.thread, NULL, traffic, &sender));
 	goes_on(&sender);
@@ -723,6 +761,7 @@ int main(int argc, char **argv)
 	refuses(gateway);
 	passes_on(gateway, fd);
 	replaced(gateway, fd);
+	unsent(gateway, fd);
 	gone(gateway, fd);
 	for (i = 0; i < DEVICES; i++)
 		close(fd[i]);

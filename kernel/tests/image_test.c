@@ -15,6 +15,17 @@
 
 #define LOOKUPS		32
 
+static bool check(struct candor_image *image, const void *bytes, size_t length,
+		  struct candor_image_error *error)
+{
+	/* Of its own size, too. */
+	void *room = malloc(CANDOR_IMAGE_ROOM(length));
+	bool is_sound = candor_image_check(image, bytes, length, room, error);
+
+	free(room);
+	return is_sound;
+}
+
 /* false: more steps than the image says. */
 static bool use(const struct candor_image *image)
 {
@@ -89,7 +100,7 @@ int main(int argc, char **argv)
 		size_t length;
 		u8 *bytes = read_file(argv[which], &length);
 
-		if (!candor_image_check(&image, bytes, length, &error) || !use(&image)) {
+		if (!check(&image, bytes, length, &error) || !use(&image)) {
 			fprintf(stderr, "%s is refused: section %u, record %u: %s\n", argv[which],
 				error.section, error.record, error.reason);
 			return 1;
@@ -103,7 +114,7 @@ int main(int argc, char **argv)
 			size = mutate(copy, length);
 			/* Of its own size, so that a byte beyond it is seen. */
 			copy = realloc(copy, size ? size : 1);
-			if (candor_image_check(&image, copy, size, &error)) {
+			if (check(&image, copy, size, &error)) {
 				taken++;
 				if (!use(&image))
 					return 1;

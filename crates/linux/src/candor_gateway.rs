@@ -103,15 +103,20 @@ pub struct BusCounts {
     pub step_limit: u64,
     /// The longest time from the interrupt until one was with all of them, in ns.
     pub longest_ns: u64,
+    /// Copies that its transmit queue had taken, and that were not sent.
+    pub lost: u64,
+    /// The state of its device, of [`crate::candor_can::state`]; 0 also without one.
+    pub state: u64,
 }
 
 impl BusCounts {
-    /// What was counted since it was `before`; what is largest is so of all.
+    /// What was counted since it was `before`; what is largest is so of all, and the state is the one now.
     #[must_use]
     pub const fn since(self, before: Self) -> Self {
         Self {
             received: self.received.wrapping_sub(before.received),
             unmatched: self.unmatched.wrapping_sub(before.unmatched),
+            lost: self.lost.wrapping_sub(before.lost),
             ..self
         }
     }
@@ -124,6 +129,8 @@ impl AddAssign for BusCounts {
         self.most_steps = self.most_steps.max(more.most_steps);
         self.step_limit = self.step_limit.max(more.step_limit);
         self.longest_ns = self.longest_ns.max(more.longest_ns);
+        self.lost += more.lost;
+        self.state = more.state;
     }
 }
 

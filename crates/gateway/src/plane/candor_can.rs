@@ -11,6 +11,7 @@ use std::sync::Arc;
 use candor_causes::Cause;
 use candor_engine::program::Program;
 use candor_engine::{Bus, Rule, Table};
+use candor_linux::candor_can::state;
 use candor_linux::candor_gateway::{BusCounts, Counts, JobCounts, KernelGateway, Refusal};
 use candor_port::Address;
 
@@ -54,6 +55,21 @@ fn device(bus: &Bus) -> Option<u8> {
     }
     let number = address.place().strip_prefix("candor")?;
     number.parse().ok().filter(|it: &u8| it.to_string() == number)
+}
+
+/// What is wrong with a device in this state, and what to do.
+fn trouble_of(state: u64) -> Option<&'static str> {
+    const STOPPED: u64 = state::STOPPED as u64;
+    const BUS_OFF: u64 = state::BUS_OFF as u64;
+    match state {
+        STOPPED => Some(
+            "stopped, and takes no frames: load candor_can with bitrate=, or let a program start it",
+        ),
+        BUS_OFF => Some(
+            "bus-off, and takes no frames: mend its bus, then give its controller back and to candor_can again",
+        ),
+        _ => None,
+    }
 }
 
 /// Whether the driver has this device now.
@@ -249,18 +265,20 @@ impl Plane for InterruptGateway {
     }
 
     fn troubles(&self) -> Vec<String> {
-        let Some(active) = self.active.as_ref().filter(|active| active.counted.is_gone) else {
-            return Vec::new();
+        let Some(active) = &self.active else { return Vec::new() };
+        let states = active.counted.buses.iter().map(|bus| bus.state);
+        let used = active.program.buses().iter().zip(&active.devices).zip(states);
+        let told = |((bus, device), state): ((&Bus, &Option<u8>), u64)| {
+            let what = match device {
+                Some(number) if !is_there(*number) => {
+                    "gone: give its controller to candor_can; the rules take it again then"
+                }
+                Some(_) => trouble_of(state)?,
+                None => return None,
+            };
+            Some(format!("bus `{}`: {} is {what}", bus.name, bus.port))
         };
-        let used = active.program.buses().iter().zip(&active.devices);
-        let gone = used.filter(|(_, device)| device.is_some_and(|number| !is_there(number)));
-        let told = |(bus, _): (&Bus, _)| {
-            let Bus { name, port, .. } = bus;
-            format!(
-                "bus `{name}`: {port} is gone: give its controller to candor_can; the rules take it again then"
-            )
-        };
-        gone.map(told).collect()
+        used.filter_map(told).collect()
     }
 
     fn heal(&mut self, _: &dyn Fn(&str) -> bool, _: &str) {}
@@ -287,6 +305,7 @@ impl Plane for InterruptGateway {
             port.most_steps = counted.most_steps;
             port.step_limit = counted.step_limit;
             port.longest_ns = counted.longest_ns;
+            port.lost += counted.lost;
             if port.received == 0 {
                 port.received = counted.received;
                 port.unmatched = counted.unmatched;
@@ -360,6 +379,14 @@ mod tests {
         let rules = vec![Rule::new("r", BusIndex(0), BusIndex(3))];
         let program = Arc::new(Program::new(&Table { buses, rules, ..Table::default() }));
         assert_eq!(Loaded::new(&program).devices, [Some(3), None, None, Some(0)]);
+    }
+
+    #[test]
+    fn a_device_that_takes_no_frames_is_a_trouble() {
+        let said = |state: u32| trouble_of(state.into()).unwrap_or_default();
+        assert!(said(state::BUS_OFF).starts_with("bus-off"));
+        assert!(said(state::STOPPED).starts_with("stopped"));
+        assert_eq!(said(state::PASSIVE), "");
     }
 
     #[test]
