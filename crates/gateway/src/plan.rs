@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use candor_engine::{BusIndex, Table};
+use candor_engine::{BusIndex, Rule, Table};
 
 pub use crate::plane::Choice;
 use crate::plane::Kind;
@@ -58,6 +58,10 @@ fn only(
     if !refused.is_empty() {
         return Err(refused);
     }
+    if let Some((bus, reason)) = (plane.excess)(table) {
+        let rule = table.rules.iter().position(|rule| rule.from == bus).unwrap_or(0);
+        return Err(vec![Refused { rule, reason }]);
+    }
     let is_preferred = planes.first().is_some_and(|first| *first == plane);
     let planned = |rule| Planned {
         rule,
@@ -70,26 +74,33 @@ fn only(
 
 fn auto(table: &Table, planes: &'static [&'static Kind]) -> Vec<Planned> {
     // By rule and plane: why it cannot.
-    let obstacles: Vec<Vec<Option<String>>> = table
+    let mut obstacles: Vec<Vec<Option<String>>> = table
         .rules
         .iter()
         .map(|rule| planes.iter().map(|plane| (plane.obstacle)(table, rule)).collect())
         .collect();
-    let last = planes.len().saturating_sub(1);
-    let can = |rule: usize, plane: usize| {
-        plane == last || obstacles.get(rule).is_some_and(|of| of.get(plane) == Some(&None))
+    let chosen = loop {
+        let chosen = choose(table, planes.len().saturating_sub(1), &obstacles);
+        let Some((plane, bus, reason)) = excess(table, planes, &chosen) else { break chosen };
+        for (rule, obstacles) in table.rules.iter().zip(&mut obstacles) {
+            if rule.from == bus {
+                obstacles[plane].get_or_insert_with(|| reason.clone());
+            }
+        }
     };
-    let mut chosen: Vec<Chosen> = (0..table.rules.len())
-        .map(|rule| Chosen {
-            plane: (0..=last).find(|&plane| can(rule, plane)).unwrap_or(last),
-            stays_with: None,
-        })
-        .collect();
-    keep_together(table, &mut chosen, last, can);
     let chosen = chosen.into_iter().zip(&obstacles).enumerate();
     let planned = chosen.filter_map(|(rule, (chosen, obstacles))| {
         let plane = *planes.get(chosen.plane)?;
-        let before = obstacles.iter().take(chosen.plane).flatten().next();
+        // Of the planes before it, that which the ports of the rule are for.
+        let fits = |plane: &usize| {
+            table.rules.get(rule).zip(planes.get(*plane)).is_some_and(|(rule, plane)| {
+                let plain =
+                    Rule { to: rule.to.clone(), ..Rule::new("plain", rule.from, rule.from) };
+                (plane.obstacle)(table, &plain).is_none()
+            })
+        };
+        let before = (0..chosen.plane).find(fits).unwrap_or(0);
+        let before = obstacles.iter().take(chosen.plane).nth(before).and_then(Option::as_ref);
         let reason = match (chosen.stays_with, before) {
             (Some(other), _) => {
                 let name = table.rules.get(other).map_or("", |rule| rule.name.as_str());
@@ -104,6 +115,39 @@ fn auto(table: &Table, planes: &'static [&'static Kind]) -> Vec<Planned> {
         Some(Planned { rule, plane, reason, is_preferred: chosen.plane == 0 })
     });
     planned.collect()
+}
+
+/// The first plane of each rule that can carry it out; `last` can carry out every one.
+fn choose(table: &Table, last: usize, obstacles: &[Vec<Option<String>>]) -> Vec<Chosen> {
+    let can = |rule: usize, plane: usize| {
+        plane == last || obstacles.get(rule).is_some_and(|of| of.get(plane) == Some(&None))
+    };
+    let mut chosen: Vec<Chosen> = (0..table.rules.len())
+        .map(|rule| Chosen {
+            plane: (0..=last).find(|&plane| can(rule, plane)).unwrap_or(last),
+            stays_with: None,
+        })
+        .collect();
+    keep_together(table, &mut chosen, last, can);
+    chosen
+}
+
+/// A plane that has too much with the rules chosen for it: of which bus, and why. The last plane has no limit.
+fn excess(
+    table: &Table,
+    planes: &'static [&'static Kind],
+    chosen: &[Chosen],
+) -> Option<(usize, BusIndex, String)> {
+    let (_, limited) = planes.split_last()?;
+    limited.iter().enumerate().find_map(|(plane, kind)| {
+        let own = table.rules.iter().zip(chosen).filter(|(_, chosen)| chosen.plane == plane);
+        let rules: Vec<_> = own.map(|(rule, _)| rule.clone()).collect();
+        if rules.is_empty() {
+            return None;
+        }
+        let own = Table { rules, ..table.clone() };
+        (kind.excess)(&own).map(|(bus, reason)| (plane, bus, reason))
+    })
 }
 
 /// The plane of a rule, and which other one it is of that plane for.
@@ -223,6 +267,8 @@ mod tests {
             title: "the fast plane",
             help: "",
             obstacle: |_, rule| only_named('f', rule),
+            // Two rules at a time.
+            excess: |table| (table.rules.len() > 2).then(|| (table.rules[0].from, "three".into())),
             compiles: false,
             start,
         };
@@ -231,6 +277,7 @@ mod tests {
             title: "the middle plane",
             help: "",
             obstacle: |_, rule| only_named('f', rule).and(only_named('m', rule)),
+            excess: |_| None,
             compiles: false,
             start,
         };
@@ -241,8 +288,12 @@ mod tests {
                 + if is_virtual { "echo = true\n" } else { "" }
         };
         let (f, m, u) = (rule("f", "a", "b"), rule("m", "a", "b"), rule("u", "a", "b"));
+        let (f1, f2) = (rule("f1", "a", "b"), rule("f2", "a", "b"));
         for (rules, expected) in [
             (format!("{f}{m}{u}"), "fmu"),
+            // Too many of one bus: all of it go elsewhere.
+            (format!("{f}{f1}{u}"), "ffu"),
+            (format!("{f}{f1}{f2}{u}{}", rule("f3", "b", "a")), "mmmuf"),
             // They meet on the virtual bus.
             (rule("f", "a", "v") + &rule("f2", "v", "b"), "ff"),
             (rule("f", "a", "v") + &rule("m", "v", "b"), "mm"),

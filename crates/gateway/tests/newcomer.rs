@@ -18,6 +18,7 @@ static OFFLOAD: Kind = Kind {
     obstacle: |_, rule: &Rule| {
         (!rule.name.starts_with("offload")).then(|| "the card does not know it".to_owned())
     },
+    excess: |_| None,
     compiles: false,
     start: |_| Ok(Box::new(Card::default())),
 };

@@ -3,23 +3,54 @@
 use alloc::format;
 use alloc::string::String;
 
-use candor_engine::{Gate, Rule, Table};
+use candor_engine::program::{Program, Work};
+use candor_engine::{BusIndex, Gate, Rule, Table};
 use candor_wire::can::frame::ERR_FLAG;
 
 /// Why the driver cannot carry out a rule, wherever its buses are; `None` if it can.
 #[must_use]
 pub fn obstacle(table: &Table, rule: &Rule) -> Option<String> {
     if table.refuses_others {
-        return Some("it does not report the frames that `default = \"refuse\"` refuses".into());
+        return Some(
+            "candor_can does not report the frames that `default = \"refuse\"` refuses".into(),
+        );
     }
     if let Some(key) = rule.extension.keys().first() {
-        return Some(format!("it does not support `{key}`"));
+        return Some(format!("candor_can does not support `{key}`"));
     }
     if rule.gate == Gate::Fd {
-        return Some("its devices have no CAN FD".into());
+        return Some("devices of candor_can have no CAN FD".into());
     }
     let takes_errors = rule.filters.iter().any(|filter| filter.mask & ERR_FLAG != 0);
-    takes_errors.then(|| "it does not pass on error reports".into())
+    takes_errors.then(|| "candor_can does not pass on error reports".into())
+}
+
+/// Rules that an extended identifier may meet (`CANDOR_IMAGE_MATCHES`).
+const RULES: u64 = 64;
+/// Steps of one frame, without copies that come back (`CANDOR_IMAGE_STEPS`).
+const STEPS: u64 = 16_384;
+
+/// The first bus whose rules are too much work for the driver, each of which it could carry out, and why.
+#[must_use]
+pub fn excess(table: &Table) -> Option<(BusIndex, String)> {
+    let program = Program::new(table);
+    let buses = (0..).map(BusIndex).zip(&table.buses);
+    let excess = buses.filter_map(|(index, bus)| {
+        let Work { steps, extended_rules } = program.work(index);
+        let name = &bus.name;
+        let reason = if extended_rules > RULES {
+            format!(
+                "an extended identifier of `{name}` may meet {extended_rules} rules, each mask counted with the most that one \
+                 identifier meets by it, and it supports {RULES}"
+            )
+        } else if steps > STEPS {
+            format!("a frame of `{name}` may take {steps} steps, and it supports {STEPS}")
+        } else {
+            return None;
+        };
+        Some((index, reason))
+    });
+    excess.into_iter().next()
 }
 
 #[cfg(test)]
@@ -29,6 +60,31 @@ mod tests {
     use candor_engine::{BusIndex, Filter};
 
     use super::*;
+
+    #[test]
+    fn too_much_work_of_a_bus_is_an_excess() {
+        let bus = |name: &str| candor_engine::Bus {
+            name: name.into(),
+            port: name.into(),
+            is_virtual: false,
+        };
+        let table = |count: usize, filter: Filter| Table {
+            buses: vec![bus("a"), bus("b")],
+            rules: vec![
+                Rule { filters: vec![filter], ..Rule::new("r", BusIndex(1), BusIndex(0)) };
+                count
+            ],
+            ..Table::default()
+        };
+        let standard = Filter::standard(0x123);
+        assert_eq!(excess(&table(1_023, standard)), None);
+        let (bus, reason) = excess(&table(1_024, standard)).unwrap();
+        assert_eq!(bus, BusIndex(1));
+        assert!(reason.contains("16385 steps"), "{reason}");
+        let extended = Filter::extended(0x123);
+        assert_eq!(excess(&table(64, extended)), None);
+        assert!(excess(&table(65, extended)).unwrap().1.contains("65 rules"));
+    }
 
     #[test]
     fn what_the_driver_cannot_carry_out_is_refused_by_name() {

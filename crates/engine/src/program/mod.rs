@@ -21,12 +21,14 @@
 //! | `matcher.rs` | the rules of one bus, by identifier word |
 //! | `hash.rs` | the hash tables of extended identifiers |
 //! | `compile.rs` | how all of this is made from a table |
+//! | `work.rs` | how much the rules of a bus do for one frame at most |
 
 mod compile;
 pub(crate) mod found;
 pub(crate) mod hash;
 pub(crate) mod matcher;
 pub(crate) mod rule;
+mod work;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -40,6 +42,7 @@ use hash::Hash;
 use matcher::{Matcher, ShortRef, standard_slot};
 pub(crate) use rule::Compiled;
 pub use rule::{Job, JobIndex};
+pub use work::Work;
 
 /// A table compiled for deciding. Immutable; counters live in the engine.
 #[derive(Clone, Debug)]

@@ -23,6 +23,7 @@ pub(super) static KIND: Kind = Kind {
     title: "can-gw",
     help: "The kernel's can-gw runs all rules; an error if it cannot run one",
     obstacle,
+    excess: |_| None,
     compiles: false,
     start: |_: &Config| Ok(Box::new(OwnJobs::new()?)),
 };

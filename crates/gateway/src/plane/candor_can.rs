@@ -24,6 +24,7 @@ pub(super) const KIND: Kind = Kind {
     title: "candor_can",
     help: "The interrupt handler of the driver candor_can runs all rules; an error if it cannot run one",
     obstacle,
+    excess: candor_rules::candor_can::excess,
     compiles: true,
     start: |_: &Config| Ok(Box::new(InterruptGateway::new()?)),
 };

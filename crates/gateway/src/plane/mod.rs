@@ -50,6 +50,8 @@ pub struct Kind {
     pub help: &'static str,
     /// Why it cannot carry out a rule of a table, and what to do; `None` if it can.
     pub obstacle: fn(&Table, &Rule) -> Option<String>,
+    /// The first bus whose rules, each of which it can carry out, are too much for it together, and why; `None` if none is.
+    pub excess: fn(&Table) -> Option<(BusIndex, String)>,
     /// Whether it carries out a [`Program`].
     pub compiles: bool,
     /// Starts it, without rules. It is started when a rule is to be carried out by it.

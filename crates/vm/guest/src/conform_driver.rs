@@ -56,7 +56,14 @@ fn perform(
     let buses = program.buses().len();
     let devices: Vec<Option<u8>> = (0..buses).map(|bus| u8::try_from(bus).ok()).collect();
     match gateway.prepare(&program.to_image(), &devices) {
-        Ok(_) => gateway.commit().at(PLACE, FAULT)?,
+        Ok(steps) if u64::from(steps) == program.most_steps() => {
+            gateway.commit().at(PLACE, FAULT)?;
+        }
+        Ok(steps) => {
+            let expected = program.most_steps();
+            let reason = format!("at most {steps} steps by the driver, {expected} by the engine");
+            return Err(Failure::new(PLACE, reason, FAULT));
+        }
         Err(Refusal::Other(error)) => return Err(error).at(PLACE, FAULT),
         Err(Refusal::Device { bus }) => {
             return Err(Failure::new(PLACE, format!("there is no candor{bus}"), FAULT));

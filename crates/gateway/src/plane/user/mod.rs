@@ -44,6 +44,7 @@ pub(super) const KIND: Kind = Kind {
     title: "user space",
     help: "Threads of this process run all rules",
     obstacle: |_, _| None,
+    excess: |_| None,
     compiles: true,
     start: |config| Ok(Box::new(Workers::new(config.clone()))),
 };

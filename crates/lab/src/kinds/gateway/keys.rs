@@ -277,7 +277,13 @@ pub(super) fn beyond_candor_can(rules: &Table) -> Vec<String> {
         let reason = candor_can::obstacle(rules, rule)?;
         Some(format!("candor_can cannot run rule `{}`: {reason}", rule.name))
     };
-    rules.rules.iter().filter_map(reported).take(MOST).collect()
+    let mut reasons: Vec<_> = rules.rules.iter().filter_map(reported).take(MOST).collect();
+    if reasons.is_empty() {
+        let excess = candor_can::excess(rules);
+        reasons
+            .extend(excess.map(|(_, reason)| format!("candor_can cannot run the rules: {reason}")));
+    }
+    reasons
 }
 
 impl Generated {
