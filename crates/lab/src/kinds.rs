@@ -1,6 +1,6 @@
 //! The kinds of experiments: what of each a file says, which taps its frames pass, how it runs in each world that can host
 //! it, and what tables show of it. A kind is one file, with a folder beside it if it is large, and a line in [`KINDS`].
-//! Nothing else asks which kind an experiment is.
+//! Nothing else asks which kind an experiment is; `coverage.rs` and `reading/network.rs` know keys of the CAN gateway.
 
 pub mod gateway;
 mod ping;
