@@ -380,15 +380,6 @@ impl Recording {
                 self.cut = Some(self.problem(Problem::Malformed(error)));
                 Err(self.end())
             }
-            // Where the next record begins is not known: what came before it is all that there is.
-            Some(ReadError::Malformed(error))
-                if error.resume.is_none() && self.skips_malformed && self.input.records > 0 =>
-            {
-                self.skipped.count += 1;
-                let error = self.problem(Problem::Malformed(error));
-                self.skipped.first.get_or_insert(error);
-                Err(self.end())
-            }
             Some(ReadError::Malformed(error)) => self.skip(error).map_err(Some),
         }
     }
@@ -696,31 +687,6 @@ mod tests {
     }
 
     const LOG: &[u8] = b"(1.000000) can0 123#11\n(2.000000) can1 1234\n(3.000000) can0 123#33\n";
-
-    /// Blocks of zeros behind a record of pcapng, whose ends nobody knows.
-    #[test]
-    fn what_came_before_damage_without_an_end_is_read() {
-        let pcapng = Format::by_name("pcapng").unwrap();
-        let mut out = crate::Sink::new("a", Vec::new(), pcapng);
-        for record in Recording::new("a.log", LOG, None).unwrap().take(1) {
-            out.write(&record.unwrap(), "can0").unwrap();
-        }
-        let (mut bytes, _) = out.finish().unwrap();
-        bytes.extend([0; 64]);
-        for (skips_malformed, errors) in [(false, 1), (true, 0)] {
-            let recording = Recording::new("a", io::Cursor::new(bytes.clone()), None).unwrap();
-            let mut recording = recording.skip_malformed(skips_malformed);
-            let read: Vec<_> = recording.by_ref().collect();
-            assert_eq!(read.iter().filter(|it| it.is_ok()).count(), 1);
-            assert_eq!(read.iter().filter(|it| it.is_err()).count(), errors);
-            assert_eq!(recording.skipped().count, 1 - errors as u64);
-        }
-        // Nothing came before: there is nothing to read.
-        let zeros = [&bytes[..28], &[0; 64]].concat();
-        let recording =
-            Recording::new("a", io::Cursor::new(zeros), None).unwrap().skip_malformed(true);
-        assert!(recording.last().unwrap().is_err());
-    }
 
     #[test]
     fn malformed_records_end_the_reading_or_are_counted() {
