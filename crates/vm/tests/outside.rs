@@ -544,7 +544,7 @@ fn a_bit_rate_that_the_controller_does_not_have_is_told() {
 fn a_profile_leaves_start_up_out() {
     let kernel = kernels().remove(0);
     let machine = machine(&kernel, Tester::Outside);
-    let [few, many] = [100, 200].map(|count| {
+    let [few, many] = [200, 400].map(|count| {
         let order = measurement(Gateway::Reader, ONE_AT_A_TIME, count, [1_000_000; 2]);
         let order = Order::Measure(Box::new(order));
         let (_, profile) = machine.profile(&order, &Unwatched).unwrap();
