@@ -52,7 +52,12 @@ static void encode(const struct candor_image_frame *from, struct candor_frame *f
 	frame->flags = (extended ? CANDOR_EXTENDED : 0) | (remote ? CANDOR_REMOTE : 0);
 	frame->len = min(from->len, (u8)8);
 	memcpy(frame->data, from->data, sizeof(frame->data));
-	if (remote)
+}
+
+/* What is beyond the length is for rules that a copy meets when it comes back, and for nobody else. */
+static void clean(struct candor_frame *frame)
+{
+	if (frame->flags & CANDOR_REMOTE)
 		memset(frame->data, 0, sizeof(frame->data));
 	else
 		memset(frame->data + frame->len, 0, sizeof(frame->data) - frame->len);
@@ -91,21 +96,23 @@ static u32 hops_after(const struct rules *rules, const struct image_rule *rule, 
 
 static noinline void come_back(struct rules *rules, const struct image_rule *rule,
 			       const struct passage *passage, u32 to,
-			       const struct candor_frame *copy)
+			       const struct candor_frame *copy, const u8 data[8])
 {
-	struct hops *echoes = passage->echoes;
+	struct hop *hop = &passage->echoes->hop[passage->echoes->count++];
 
-	echoes->hop[echoes->count++] = (struct hop){
+	*hop = (struct hop){
 		.frame = *copy,
 		.bus = to,
 		.origin = passage->origin,
 		.hops = hops_after(rules, rule, passage->hops),
 	};
+	memcpy(hop->frame.data, data, sizeof(hop->frame.data));
 }
 
 /* The order of the checks is that of net/can/gw.c. */
 static void offer(struct rules *rules, u32 number, const struct image_rule *rule,
-		  const struct passage *passage, enum flaw flaw, const struct candor_frame *copy)
+		  const struct passage *passage, enum flaw flaw, const struct candor_frame *copy,
+		  const u8 data[8])
 {
 	u32 to = le16_to_cpu(rules->image.jobs[number].to);
 	struct candor_device *target = rules->devices[to];
@@ -141,7 +148,7 @@ static void offer(struct rules *rules, u32 number, const struct image_rule *rule
 	}
 	raw_spin_unlock(&target->lock);
 	if (echo && handled)
-		come_back(rules, rule, passage, to, copy);
+		come_back(rules, rule, passage, to, copy, data);
 }
 
 /* false: the rule takes no classical frames. */
@@ -153,6 +160,7 @@ static bool fire(struct rules *rules, const struct passage *passage, u32 number,
 	u32 edit = le32_to_cpu(rule->edit);
 	struct candor_frame copy = *frame;
 	enum flaw flaw = SOUND;
+	u8 data[8];
 
 	*steps += CANDOR_STEPS_RULE;
 	if (!(rule->flags & IMAGE_RULE_CLASSICAL))
@@ -168,10 +176,13 @@ static bool fire(struct rules *rules, const struct passage *passage, u32 number,
 			flaw = UNSUPPORTED;
 		encode(&edited, &copy);
 	}
+	memcpy(data, copy.data, sizeof(data));
+	if (edit != IMAGE_NONE || passage->echoes)
+		clean(&copy);
 	copy.time_ns = CANDOR_OF_GATEWAY;
 	for (; job < end; job++) {
 		*steps += CANDOR_STEPS_COPY;
-		offer(rules, job, rule, passage, flaw, &copy);
+		offer(rules, job, rule, passage, flaw, &copy, data);
 	}
 	return true;
 }
