@@ -147,12 +147,8 @@ impl Machine {
                 return Ok(best.keep());
             }
         }
-        let times: Vec<_> = booted.iter().map(|boot| boot.moment.time_ns.to_string()).collect();
-        Err(Error::Other(format!(
-            "no two boots took the same time ({} ns); stop other work on this machine and try \
-             again",
-            times.join(", ")
-        )))
+        let release = &self.identity().release;
+        Err(Error::Other(format!("Linux {release} cannot be saved: {}", disagreement(&booted))))
     }
 
     /// Where the machine was saved. One that was damaged since then is booted and saved again.
@@ -270,6 +266,20 @@ fn take_agreed(booted: &mut Vec<Booted>) -> Option<Booted> {
     };
     let best = (0..booted.len()).find(|&at| booted[at].moment.has_skipped && agrees(at))?;
     Some(booted.swap_remove(best))
+}
+
+/// Why none of these boots is taken, and what to do.
+fn disagreement(booted: &[Booted]) -> String {
+    let skipped = booted.iter().filter(|boot| boot.moment.has_skipped);
+    let times: Vec<_> = skipped.map(|boot| boot.moment.time_ns.to_string()).collect();
+    let why = match times.len() {
+        0 => format!(
+            "in none of {} boots did QEMU go on to its next timer before it stopped",
+            booted.len()
+        ),
+        _ => format!("no boot took the same time as another one ({} ns)", times.join(", ")),
+    };
+    format!("{why}; stop other work on this machine, and try again as root")
 }
 
 /// A boot and its state, which is removed unless it is kept.
@@ -400,6 +410,9 @@ mod tests {
             let best = take_agreed(&mut boots(moments, false));
             assert_eq!(best.map(|best| best.moment.time_ns), expected, "{moments:?}");
         }
+        assert!(disagreement(&boots(&[(1, false), (1, false)], false)).contains("none of 2 boots"));
+        let told = disagreement(&boots(&[(1, true), (3, false), (2, true)], false));
+        assert!(told.contains("(1, 2 ns)"), "{told}");
         for (moments, expected) in [
             (&[(1, true)][..], Some(1)),
             (&[(1, false)], None),
