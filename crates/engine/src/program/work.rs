@@ -1,7 +1,9 @@
 //! [`Work`]: how much the rules of a bus do for one frame at most, for who carries them out where time is short.
 
+use alloc::vec::Vec;
+
 use super::found::Match;
-use super::matcher::{Matcher, ShortRef};
+use super::matcher::{ListRef, Matcher, ShortRef};
 use super::{Compiled, Program};
 use crate::table::BusIndex;
 
@@ -29,14 +31,19 @@ impl Program {
     #[must_use]
     pub fn work(&self, bus: BusIndex) -> Work {
         let Some(matcher) = self.matchers.get(usize::from(bus.0)) else { return Work::default() };
-        let standard = matcher.standard.iter();
-        let standard = standard.map(|list| self.steps_of_all(list.get(matcher))).max();
+        let lists = self.lists(matcher);
+        let standard =
+            matcher.standard.iter().map(|list| self.found(matcher, &lists, *list).1).max();
         let mut rules = 0;
         let mut steps = 1;
         for cluster in &matcher.clusters {
             steps += 1;
             for group in &cluster.groups {
-                let (most, more) = self.most_of(matcher, &group.slots);
+                let taken = group.slots.iter().filter(|(key, _)| *key != 0);
+                let (most, more) = taken.fold((0, 0), |(most, more), (_, list)| {
+                    let (rules, steps) = self.found(matcher, &lists, ShortRef(*list));
+                    (most.max(rules), more.max(steps))
+                });
                 rules += most;
                 steps += 1 + more;
             }
@@ -60,17 +67,22 @@ impl Program {
         most * if has_echo { 1 + HOPS } else { 1 }
     }
 
-    /// The most rules, and the most steps of rules, of a slot with a key.
-    fn most_of(&self, matcher: &Matcher, slots: &[(u32, u32)]) -> (u64, u64) {
-        let lists = slots.iter().filter(|(key, _)| *key != 0);
-        lists.fold((0, 0), |(most, steps), (_, list)| {
-            let list = ShortRef(*list).get(matcher);
-            (most.max(list.len() as u64), steps.max(self.steps_of_all(list)))
-        })
+    /// The steps of each list, which many identifiers may share.
+    fn lists(&self, matcher: &Matcher) -> Vec<u64> {
+        let of_list = |list: &ListRef| -> u64 {
+            list.get(&matcher.matches).iter().map(|found| self.steps_of(found)).sum()
+        };
+        matcher.lists.iter().map(of_list).collect()
     }
 
-    fn steps_of_all(&self, list: &[Match]) -> u64 {
-        list.iter().map(|found| self.steps_of(found)).sum()
+    /// How many rules a short reference stands for, and their steps.
+    fn found(&self, matcher: &Matcher, lists: &[u64], list: ShortRef) -> (u64, u64) {
+        let found = list.get(matcher);
+        let steps = match found {
+            [only] => self.steps_of(only),
+            _ => lists.get(list.0 as usize).copied().unwrap_or(0),
+        };
+        (found.len() as u64, steps)
     }
 
     fn steps_of(&self, found: &Match) -> u64 {
