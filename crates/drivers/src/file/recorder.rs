@@ -8,6 +8,9 @@
 //! A disk may take seconds, so who transmits never waits for it: three batches of [`MOST_BYTES`] go
 //! round, and while none is free the port is [`Sent::Full`].
 //!
+//! While the file is not open yet (a disk that is busy, a pipe without a reader) frames are taken as long as
+//! batches are free, and are written once it is.
+//!
 //! What cannot be written (a full disk) is reported as the trouble of the port, frames are refused as
 //! [`Sent::Down`], and the writer tries again every second with what it has. Meanwhile the file ends
 //! with its last whole record. Nothing that was taken is lost, unless the end comes first: then it is
@@ -69,6 +72,8 @@ impl Batch {
 /// What both threads know.
 #[derive(Default)]
 struct Shared {
+    /// The file is not open yet, and that is the trouble of the port.
+    is_opening: AtomicBool,
     /// The file cannot be written at present.
     is_failing: AtomicBool,
     /// And that does not pass by itself.
@@ -82,7 +87,8 @@ impl Shared {
     /// The file can be written again.
     fn works(&self, counters: &TransmitterCounters) {
         self.has_failed.store(false, Ordering::Relaxed);
-        if self.is_failing.swap(false, Ordering::Relaxed) {
+        let was_opening = self.is_opening.swap(false, Ordering::Relaxed);
+        if self.is_failing.swap(false, Ordering::Relaxed) || was_opening {
             counters.trouble.clear();
         }
     }
@@ -146,7 +152,7 @@ impl Recorder {
             })?;
         let outcome = outcome.recv_timeout(OPEN_TIMEOUT).or_else(|_| {
             counters.trouble.set(OPENING);
-            shared.is_failing.store(true, Ordering::Relaxed);
+            shared.is_opening.store(true, Ordering::Relaxed);
             // The thread clears this after it has told, so it is told here or cleared later.
             let late = outcome.try_recv();
             if let Ok(Ok(())) = late {
@@ -334,6 +340,7 @@ impl Opening {
             let kind = error.kind();
             let error = RecordingError::unwritable(&name, error);
             counters.trouble.set(error.to_string());
+            shared.is_failing.store(true, Ordering::Relaxed);
             // Nobody may listen any more.
             let _ = first.try_send(Err((kind, error)));
             if shared.is_ending.load(Ordering::Relaxed) {
@@ -470,18 +477,8 @@ mod tests {
         }
     }
 
-    /// Transmits a frame. On a busy disk a port that was just opened is down for a while.
     fn transmit(transmitter: &mut dyn Transmitter, frame: &str) -> Sent {
-        let frame = frame.parse().unwrap();
-        let end = clock::now::<Monotonic>() + Nanos::from_secs(20);
-        loop {
-            match transmitter.transmit(&frame, false) {
-                Sent::Down if clock::now::<Monotonic>() < end => {
-                    transmitter.wait(Nanos::from_millis(1));
-                }
-                sent => return sent,
-            }
-        }
+        transmitter.transmit(&frame.parse().unwrap(), false)
     }
 
     #[test]
@@ -512,6 +509,28 @@ mod tests {
         }
         let text = fs::read_to_string(folder.path().join("out.log")).unwrap();
         assert!(text.lines().all(|line| line.contains(" vehicle ")), "{text}");
+    }
+
+    #[test]
+    fn frames_before_the_file_is_open_are_kept_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.log");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let mut port = port(&format!("file:{}", path.display()), Wanted::TRANSMITTER).unwrap();
+        let transmitter = port.transmitter.as_mut().unwrap();
+        let counters = transmitter.counters();
+        assert_eq!(counters.trouble.get().as_deref(), Some(OPENING));
+        let mut taken = 0;
+        while transmit(&mut **transmitter, "123#11") == Sent::Taken {
+            taken += 1;
+        }
+        assert_eq!(transmit(&mut **transmitter, "123#11"), Sent::Full);
+        assert!(taken > 10_000 && !transmitter.is_drained(), "{taken}");
+        let reader = thread::spawn(move || fs::read_to_string(path).unwrap().lines().count());
+        drain(&mut **transmitter);
+        assert_eq!(counters.trouble.get(), None);
+        drop(port);
+        assert_eq!((reader.join().unwrap(), counters.lost.get()), (taken, 0));
     }
 
     #[test]
