@@ -36,7 +36,7 @@ typedef uint64_t u64;
 #define IMAGE_ERROR	0x20000000u
 
 /* Rules that one frame with an extended identifier may meet; they are sorted for it. */
-#define CANDOR_IMAGE_MATCHES	64
+#define CANDOR_IMAGE_MATCHES	128
 /* Steps that the rules of one frame may take, each time that it meets rules. */
 #define CANDOR_IMAGE_STEPS	16384
 /* Copies of one frame that may come back, for the rules of the bus that they are sent on (echo). */

@@ -343,8 +343,12 @@ fn explain(error: RecordingError) -> String {
 /// Explains an error that came after so many good records. If there were none, the file is perhaps
 /// no recording at all.
 pub(crate) fn explain_malformed(error: RecordingError, records: u64, file: &Path) -> String {
-    if records > 0 && error.can_be_skipped() {
-        return format!("{error}; or skip such records with --skip-malformed");
+    if records > 0 && error.is_malformed() {
+        let helps = match error.can_be_skipped() {
+            true => "skip such records",
+            false => "keep what comes before it",
+        };
+        return format!("{error}; or {helps} with --skip-malformed");
     }
     FileKind::Recording.mix_up(file).unwrap_or_else(|| explain(error))
 }
@@ -356,6 +360,9 @@ pub(crate) fn report_skipped(recording: &Recording) {
     let skipped = recording.skipped();
     if let Some(first) = &skipped.first {
         say!("note: malformed records skipped: {}; the first: {first}", skipped.count);
+    }
+    if let Some(end) = &skipped.end {
+        say!("note: {end}; what comes before it was read, and nothing behind it");
     }
     let Sorted { moved, late } = recording.sorted().unwrap_or_default();
     if moved > 0 {

@@ -73,7 +73,8 @@ impl ReadingArgs {
         let recording = opened.map_err(|error| {
             FileKind::Recording.mix_up(file).unwrap_or_else(|| error.to_string())
         })?;
-        Ok(recording.skip_malformed(self.skip_malformed).can_udp(self.can_udp))
+        let skips = self.skip_malformed;
+        Ok(recording.skip_malformed(skips).end_at_malformed(skips).can_udp(self.can_udp))
     }
 }
 
@@ -93,9 +94,10 @@ pub(crate) fn has_interface(name: &str, recording: &Recording) -> bool {
     is_there
 }
 
-/// False if no checksum confirms what was read at last of what the recording is compressed with.
+/// False if no checksum confirms what was read at last of what the recording is compressed with, or nothing was read behind a
+/// malformed record.
 pub(crate) fn is_confirmed(recording: &Recording) -> bool {
-    recording.unverified().is_none()
+    recording.unverified().is_none() && recording.skipped().end.is_none()
 }
 
 /// The same, or if not all of it could be sorted.

@@ -308,6 +308,32 @@ fn a_failed_convert_leaves_the_good_file_alone() {
 }
 
 #[test]
+fn what_came_before_damage_without_end_is_kept_if_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let log: String = (0..100).map(|at| format!("({at}.5) can0 123#11\n")).collect();
+    success(&["convert", "-", &path("a.pcapng"), "--from", "candump"], &log);
+    let mut bytes = fs::read(path("a.pcapng")).unwrap();
+    let half = bytes.len() / 2;
+    bytes[half..half + 200].fill(0);
+    fs::write(path("a.pcapng"), bytes).unwrap();
+    let stderr = failure(&["convert", &path("a.pcapng"), &path("b.log")], "");
+    assert!(stderr.ends_with("; or keep what comes before it with --skip-malformed\n"), "{stderr}");
+    assert!(!folder.path().join("b.log").exists());
+    let output = candor(&["convert", &path("a.pcapng"), &path("b.log"), "--skip-malformed"], "");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(
+        stderr.contains("; what comes before it was read, and nothing behind it\n"),
+        "{stderr}"
+    );
+    let kept = fs::read_to_string(path("b.log")).unwrap();
+    assert!((40..60).contains(&kept.lines().count()), "{kept}");
+    let (whole, _) = success(&["convert", "-", "-", "--from", "candump"], &log);
+    assert!(whole.starts_with(&kept), "{kept}");
+}
+
+#[test]
 fn what_cannot_be_done_is_said_in_one_sentence() {
     for (arguments, message) in [
         (&["info", "no-such.log"][..], "no-such.log: cannot be read: No such file"),

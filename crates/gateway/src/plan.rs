@@ -17,6 +17,8 @@ pub struct Planned {
     pub reason: String,
     /// Whether no plane is preferred to it.
     pub is_preferred: bool,
+    /// The most steps that all rules of the plane take for one frame, if it counts them.
+    pub most_steps: Option<u64>,
 }
 
 /// A rule that a plane cannot carry out.
@@ -38,10 +40,26 @@ pub fn plan(
     planes: &'static [&'static Kind],
     choice: Choice,
 ) -> Result<Vec<Planned>, Vec<Refused>> {
-    match choice {
-        Choice::Only(plane) => only(table, planes, plane),
-        Choice::Auto => Ok(auto(table, planes)),
+    let mut planned = match choice {
+        Choice::Only(plane) => only(table, planes, plane)?,
+        Choice::Auto => auto(table, planes),
+    };
+    for kind in planes {
+        let mut of_it = planned.iter_mut().filter(|it| it.plane == *kind).peekable();
+        if of_it.peek().is_some() {
+            let of_it: Vec<_> = of_it.collect();
+            let rules = of_it.iter().map(|it| it.rule);
+            let most_steps = (kind.most_steps)(&with_rules(table, rules));
+            of_it.into_iter().for_each(|it| it.most_steps = most_steps);
+        }
     }
+    Ok(planned)
+}
+
+/// The table with these rules alone.
+fn with_rules(table: &Table, rules: impl Iterator<Item = usize>) -> Table {
+    let rules = rules.filter_map(|rule| table.rules.get(rule).cloned()).collect();
+    Table { rules, ..table.clone() }
 }
 
 fn only(
@@ -68,6 +86,7 @@ fn only(
         plane,
         reason: format!("--plane {} was given", plane.name),
         is_preferred,
+        most_steps: None,
     };
     Ok((0..table.rules.len()).map(planned).collect())
 }
@@ -112,7 +131,8 @@ fn auto(table: &Table, planes: &'static [&'static Kind]) -> Vec<Planned> {
             (None, Some(obstacle)) => obstacle.clone(),
             (None, None) => format!("{} can run it", plane.title),
         };
-        Some(Planned { rule, plane, reason, is_preferred: chosen.plane == 0 })
+        let is_preferred = chosen.plane == 0;
+        Some(Planned { rule, plane, reason, is_preferred, most_steps: None })
     });
     planned.collect()
 }
@@ -140,12 +160,11 @@ fn excess(
 ) -> Option<(usize, BusIndex, String)> {
     let (_, limited) = planes.split_last()?;
     limited.iter().enumerate().find_map(|(plane, kind)| {
-        let own = table.rules.iter().zip(chosen).filter(|(_, chosen)| chosen.plane == plane);
-        let rules: Vec<_> = own.map(|(rule, _)| rule.clone()).collect();
-        if rules.is_empty() {
+        let own = (0..).zip(chosen).filter(|(_, chosen)| chosen.plane == plane);
+        let own = with_rules(table, own.map(|(rule, _)| rule));
+        if own.rules.is_empty() {
             return None;
         }
-        let own = Table { rules, ..table.clone() };
         (kind.excess)(&own).map(|(bus, reason)| (plane, bus, reason))
     })
 }
@@ -269,6 +288,7 @@ mod tests {
             obstacle: |_, rule| only_named('f', rule),
             // Two rules at a time.
             excess: |table| (table.rules.len() > 2).then(|| (table.rules[0].from, "three".into())),
+            most_steps: |table| Some(10 * table.rules.len() as u64),
             compiles: false,
             start,
         };
@@ -278,6 +298,7 @@ mod tests {
             help: "",
             obstacle: |_, rule| only_named('f', rule).and(only_named('m', rule)),
             excess: |_| None,
+            most_steps: |_| None,
             compiles: false,
             start,
         };
@@ -303,8 +324,11 @@ mod tests {
             let planned = plan(&table(&rules), THREE, Choice::Auto).unwrap();
             let letters: String = planned.iter().map(|it| &it.plane.name[..1]).collect();
             assert_eq!(letters, expected, "{rules}");
+            let fast = letters.matches('f').count() as u64;
             for planned in planned {
-                assert_eq!(planned.is_preferred, *planned.plane == FAST);
+                let is_fast = *planned.plane == FAST;
+                assert_eq!(planned.is_preferred, is_fast);
+                assert_eq!(planned.most_steps, is_fast.then_some(10 * fast), "{rules}");
             }
         }
         let planned = plan(&table(&format!("{m}{f}")), THREE, Choice::Auto).unwrap();

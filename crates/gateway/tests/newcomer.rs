@@ -19,6 +19,7 @@ static OFFLOAD: Kind = Kind {
         (!rule.name.starts_with("offload")).then(|| "the card does not know it".to_owned())
     },
     excess: |_| None,
+    most_steps: |_| None,
     compiles: false,
     start: |_| Ok(Box::new(Card::default())),
 };

@@ -99,6 +99,12 @@ impl RecordingError {
             if error.kind() == ErrorKind::UnexpectedEof || is_wrong_checksum(error))
     }
 
+    /// Whether a record is malformed.
+    #[must_use]
+    pub fn is_malformed(&self) -> bool {
+        matches!(&self.0.1, Problem::Malformed(_))
+    }
+
     /// Whether the recording is malformed in a place that [`Recording::skip_malformed`](crate::Recording::skip_malformed) passes
     /// over.
     #[must_use]

@@ -82,6 +82,7 @@ pub struct Recording {
     decoder: Box<dyn Decoder>,
     is_over: bool,
     skips_malformed: bool,
+    ends_at_malformed: bool,
     skipped: Skipped,
     /// Ethernet frames that nobody asked for.
     ethernet_frames: u64,
@@ -111,6 +112,8 @@ pub struct Skipped {
     pub count: u64,
     /// The first of them.
     pub first: Option<RecordingError>,
+    /// The last of them, if nothing behind it was read since nobody knows where the next record begins.
+    pub end: Option<RecordingError>,
 }
 
 impl Recording {
@@ -140,6 +143,7 @@ impl Recording {
             decoder: FORMATS[0].decoder(),
             is_over: false,
             skips_malformed: false,
+            ends_at_malformed: false,
             skipped: Skipped::default(),
             ethernet_frames: 0,
             cut: None,
@@ -162,6 +166,14 @@ impl Recording {
     #[must_use]
     pub fn skip_malformed(mut self, skips_malformed: bool) -> Self {
         self.skips_malformed = skips_malformed;
+        self
+    }
+
+    /// Ends the reading, instead of with an error, where a malformed record cannot be passed over and others came before it:
+    /// see [`Skipped::end`].
+    #[must_use]
+    pub fn end_at_malformed(mut self, ends_at_malformed: bool) -> Self {
+        self.ends_at_malformed = ends_at_malformed;
         self
     }
 
@@ -380,7 +392,7 @@ impl Recording {
                 self.cut = Some(self.problem(Problem::Malformed(error)));
                 Err(self.end())
             }
-            Some(ReadError::Malformed(error)) => self.skip(error).map_err(Some),
+            Some(ReadError::Malformed(error)) => self.skip(error),
         }
     }
 
@@ -409,16 +421,26 @@ impl Recording {
         Some(RecordingError::new(&self.name, problem))
     }
 
-    fn skip(&mut self, error: DecodeError) -> Result<(), RecordingError> {
-        let resume = error.resume.filter(|_| self.skips_malformed);
-        let error = RecordingError::new(&self.name, Problem::Malformed(error));
-        let Some(count) = resume else {
-            return Err(error);
-        };
-        self.input.consume(count);
-        self.skipped.count += 1;
-        self.skipped.first.get_or_insert(error);
-        Ok(())
+    fn skip(&mut self, error: DecodeError) -> Result<(), Option<RecordingError>> {
+        let resume = error.resume;
+        let error = self.problem(Problem::Malformed(error));
+        if !self.skips_malformed {
+            return Err(Some(error));
+        }
+        match resume {
+            Some(count) => {
+                self.input.consume(count);
+                self.skipped.count += 1;
+                self.skipped.first.get_or_insert(error);
+                Ok(())
+            }
+            None if self.ends_at_malformed && self.input.records > 0 => {
+                self.skipped.count += 1;
+                self.skipped.end = Some(error);
+                Err(self.end())
+            }
+            None => Err(Some(error)),
+        }
     }
 }
 
@@ -705,6 +727,38 @@ mod tests {
             Some(error.to_string())
         );
         assert_eq!(recording.consumed_bytes(), LOG.len() as u64);
+    }
+
+    #[test]
+    fn where_the_next_record_is_unknown_reading_ends_with_what_came_before_if_asked() {
+        // A pcap file of SocketCAN with so many frames, and a packet whose length cannot be.
+        let file = |frames: usize| {
+            let header = [0xA1B2_C3D4_u32, 0x0004_0002, 0, 0, 65_535, 227];
+            let frame = [1, 0, 16, 16, 0x123_u32.swap_bytes(), 1, 0x11, 0];
+            let words = header.iter().chain(frame.iter().cycle().take(8 * frames));
+            let words = words.chain(&[2, 0, u32::MAX, u32::MAX]);
+            words.flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>()
+        };
+        for (frames, skips, ends, is_error) in [
+            (3, false, true, true),
+            (3, true, false, true),
+            (3, true, true, false),
+            // It may be no recording at all.
+            (0, true, true, true),
+        ] {
+            for window in [None, Some(100)] {
+                let recording = Recording::new("a", io::Cursor::new(file(frames)), None).unwrap();
+                let recording = recording.skip_malformed(skips).end_at_malformed(ends);
+                let mut recording = recording.sort(window);
+                let read: Vec<_> = recording.by_ref().collect();
+                assert_eq!(read.iter().filter(|it| it.is_ok()).count(), frames);
+                assert_eq!(read.iter().any(Result::is_err), is_error, "{frames} {skips} {ends}");
+                let skipped = recording.skipped();
+                assert_eq!((skipped.count, skipped.first.is_none()), (u64::from(!is_error), true));
+                let end = skipped.end.as_ref().map(ToString::to_string).unwrap_or_default();
+                assert_eq!(end.starts_with("a: byte 120"), !is_error, "{end}");
+            }
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub fn obstacle(table: &Table, rule: &Rule) -> Option<String> {
 }
 
 /// Rules that an extended identifier may meet (`CANDOR_IMAGE_MATCHES`).
-const RULES: u64 = 64;
+const RULES: u64 = 128;
 /// Steps of one frame, without copies that come back (`CANDOR_IMAGE_STEPS`).
 const STEPS: u64 = 16_384;
 
@@ -82,8 +82,8 @@ mod tests {
         assert_eq!(bus, BusIndex(1));
         assert!(reason.contains("16385 steps"), "{reason}");
         let extended = Filter::extended(0x123);
-        assert_eq!(excess(&table(64, extended)), None);
-        assert!(excess(&table(65, extended)).unwrap().1.contains("65 rules"));
+        assert_eq!(excess(&table(128, extended)), None);
+        assert!(excess(&table(129, extended)).unwrap().1.contains("129 rules"));
     }
 
     #[test]

@@ -194,6 +194,9 @@ impl Replay<'_> {
         if let Some(cut) = recording.cut() {
             say!("{cut}; what comes before it was replayed");
         }
+        if let Some(end) = &recording.skipped().end {
+            say!("{end}; what comes before it was replayed, and nothing behind it");
+        }
     }
 
     fn pass(

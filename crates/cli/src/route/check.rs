@@ -58,11 +58,18 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
     } else {
         print(&color::findings(&findings, color::on_stdout()))?;
         if args.plan && table.is_some() && errors == 0 {
+            let steps = planned.iter().find_map(|(_, it)| it.most_steps);
             let table = Table::of(planned)
                 .column("rule", |(rule, _)| rule.name.clone())
                 .column("plane", |(_, it)| it.plane.name.into())
                 .column("reason", |(_, it)| it.reason.clone());
             print(&table.text())?;
+            if let Some(steps) = steps {
+                let steps = counted(steps, "step");
+                print(&format!(
+                    "the rules in candor_can take at most {steps} for one frame, without open files\n"
+                ))?;
+            }
         }
     }
     let found = format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"));

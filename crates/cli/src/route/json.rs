@@ -45,6 +45,8 @@ objects! {
         plane [PLANES.iter().rev().map(|it| it.name)] = it.plane.name;
         /// Why
         reason = it.reason;
+        /// The most steps (docs/drivers.md) that all rules of the driver candor_can take for one frame; null for other planes
+        most_steps = it.most_steps;
     }
 
     /// How many findings there are; it comes last.

@@ -24,6 +24,7 @@ pub(super) static KIND: Kind = Kind {
     help: "The kernel's can-gw runs all rules; an error if it cannot run one",
     obstacle,
     excess: |_| None,
+    most_steps: |_| None,
     compiles: false,
     start: |_: &Config| Ok(Box::new(OwnJobs::new()?)),
 };

@@ -25,6 +25,7 @@ pub(super) const KIND: Kind = Kind {
     help: "The interrupt handler of the driver candor_can runs all rules; an error if it cannot run one",
     obstacle,
     excess: candor_rules::candor_can::excess,
+    most_steps: |table| Some(Program::new(table).most_steps()),
     compiles: true,
     start: |_: &Config| Ok(Box::new(InterruptGateway::new()?)),
 };

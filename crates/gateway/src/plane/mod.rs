@@ -52,6 +52,9 @@ pub struct Kind {
     pub obstacle: fn(&Table, &Rule) -> Option<String>,
     /// The first bus whose rules, each of which it can carry out, are too much for it together, and why; `None` if none is.
     pub excess: fn(&Table) -> Option<(BusIndex, String)>,
+    /// The most steps that the rules of a table take for one frame, copies that come back included; `None` if it does not count
+    /// steps.
+    pub most_steps: fn(&Table) -> Option<u64>,
     /// Whether it carries out a [`Program`].
     pub compiles: bool,
     /// Starts it, without rules. It is started when a rule is to be carried out by it.

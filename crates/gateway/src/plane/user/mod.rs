@@ -45,6 +45,7 @@ pub(super) const KIND: Kind = Kind {
     help: "Threads of this process run all rules",
     obstacle: |_, _| None,
     excess: |_| None,
+    most_steps: |_| None,
     compiles: true,
     start: |config| Ok(Box::new(Workers::new(config.clone()))),
 };
