@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candor_linux::clock;
-use candor_port::{Address, Error, Sent, Transmitter, TransmitterCounters, Wanted};
+use candor_port::{Address, Error, Medium, Sent, Transmitter, TransmitterCounters, Wanted};
 use candor_time::{Instant, Monotonic, Nanos};
 use candor_wire::can::Frame;
 
@@ -43,6 +43,8 @@ pub type Stop = AtomicBool;
 
 /// How long to sleep or wait at most before looking whether to stop.
 const STOP_CHECK_INTERVAL: Nanos = Nanos::from_millis(50);
+/// How long a recording is waited for at the end: a disk that is busy may take seconds.
+const DISK_TIMEOUT: Nanos = Nanos::from_secs(10);
 
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +176,7 @@ pub struct Outlet {
     counters: Arc<TransmitterCounters>,
     delivery: Delivery,
     timeout: Nanos,
+    drain_timeout: Nanos,
     has_failed: bool,
 }
 
@@ -204,7 +207,11 @@ impl Outlet {
         let transmitter = port.transmitter.ok_or_else(|| {
             Error::new(&name, "this port cannot transmit").with_remedy("use another port")
         })?;
-        Ok(Self::from_transmitter(name, transmitter, timeout))
+        let mut outlet = Self::from_transmitter(name, transmitter, timeout);
+        if candor_drivers::medium(address) == Some(Medium::Recording) {
+            outlet.drain_timeout = timeout.max(DISK_TIMEOUT);
+        }
+        Ok(outlet)
     }
 
     /// Takes over a transmitter.
@@ -216,7 +223,8 @@ impl Outlet {
     ) -> Self {
         let counters = transmitter.counters();
         let delivery = Delivery::default();
-        Self { name, transmitter, counters, delivery, timeout, has_failed: false }
+        let drain_timeout = timeout;
+        Self { name, transmitter, counters, delivery, timeout, drain_timeout, has_failed: false }
     }
 
     /// What messages call it.
@@ -297,7 +305,8 @@ impl Outlet {
     }
 
     /// Sends what the port kept back, and waits until everything has left as far as it can tell, at
-    /// most as long as a frame waits. False if something may still be there.
+    /// most as long as a frame waits, or as the disk of a recording may take. False if something may
+    /// still be there.
     pub fn drain(&mut self, time: &mut impl Time, stop: &Stop) -> bool {
         let start = time.now();
         loop {
@@ -306,10 +315,11 @@ impl Outlet {
                 return true;
             }
             let waited = time.now() - start;
-            if waited >= self.timeout || stop.load(Ordering::Relaxed) || self.has_failed() {
+            let is_over = waited >= self.drain_timeout || stop.load(Ordering::Relaxed);
+            if is_over || self.has_failed() {
                 return false;
             }
-            let most = (self.timeout - waited).min(Nanos::from_millis(1));
+            let most = (self.drain_timeout - waited).min(Nanos::from_millis(1));
             if flushed {
                 time.sleep_until(start + waited + most);
             } else {
@@ -532,6 +542,27 @@ pub(crate) mod tests {
             finished.delivery.to_string(),
             "0 sent, 9 refused (9 failed), 3 lost after the port took them"
         );
+    }
+
+    #[test]
+    fn a_recording_is_waited_for_until_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.log");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let address = format!("file:{}", path.display()).parse().unwrap();
+        // Much longer than a frame waits.
+        let mut outlet = Outlet::open(&address, Nanos::from_millis(1)).unwrap();
+        let (mut time, stop) = (RealTime, Stop::new(false));
+        assert_eq!(outlet.send(&frame("123#11"), &mut time, &stop), Outcome::Taken(Nanos::ZERO));
+        // A pipe that is read late stands for a disk that is late.
+        let reader = std::thread::spawn(move || {
+            let late = clock::now::<Monotonic>() + Nanos::from_millis(100);
+            clock::sleep_until(late).unwrap();
+            std::fs::read_to_string(path).unwrap()
+        });
+        let finished = outlet.finish(&mut time, &stop);
+        assert!(finished.is_drained && finished.delivery.is_complete(), "{finished:?}");
+        assert_eq!(reader.join().unwrap().lines().count(), 1);
     }
 
     #[test]
