@@ -273,8 +273,9 @@ test("a panel tells what became of the frames, the loads and how to repeat it", 
   assert.match(await panel.locator(".cause", { hasText: "queue_full" }).first().getAttribute("title"), /queue of the destination was full/);
   assert.ok(text.includes(`${buses[1].load_percent.toFixed(1)}\u202f%`), "the load of the slow bus");
   assert.match(text, /candor lab run .*experiments\/endings\.toml --only endings --seed 1/);
-  await panel.locator("button", { hasText: "Copy" }).click();
-  await panel.locator("button", { hasText: "Copied" }).waitFor();
+  // The button says so for a moment only.
+  const copied = panel.locator("button", { hasText: "Copied" }).waitFor();
+  await Promise.all([copied, panel.locator("button", { hasText: "Copy" }).click()]);
   const config = panel.locator("pre.config");
   assert.ok(!(await config.isVisible()));
   await panel.locator("summary").press("Enter");

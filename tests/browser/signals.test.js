@@ -136,11 +136,13 @@ test("signals are shown as they come, and grow old", async () => {
   assert.deepEqual(service.calls.find(([call]) => call === "low-can/subscribe")[1], { event: SIGNALS.map(({ name }) => name), latest: true, filter: { frequency: 10 } });
   await shows(await cell("Engine.Mode", "value"), "1 (on)");
   assert.equal(await (await cell("Engine.Mode", "age")).textContent(), "–");
+  // It is that for two seconds only.
+  const isNew = shows(await cell("Engine.Speed", "age"), "now");
   value("Engine.Speed", 1234.5);
   value("Engine.Mode", 0, { text: "really off" });
+  await isNew;
   await shows(await cell("Engine.Speed", "value"), "1234.5 rpm");
   await shows(await cell("Engine.Mode", "value"), "0 (really off)");
-  await shows(await cell("Engine.Speed", "age"), "now");
   await page.waitForFunction((tr) => tr.classList.contains("old"), await row("Engine.Speed").elementHandle());
   value("Engine.Speed", null);
   await shows(await cell("Engine.Speed", "value"), "– rpm");

@@ -829,8 +829,8 @@ fn record_keeps_everything_and_its_order() {
     let scene = Scene::new(&[]);
     let bus = bench("record");
     let generator =
-        scene.start(&format!("generate {bus} --time 60s --rate 100/s -i 0x123 -d increment"));
-    // A bus keeps 128 frames for a recorder that has no processor: those of 1.3 s.
+        scene.start(&format!("generate {bus} --time 60s --rate 50/s -i 0x123 -d increment"));
+    // A bus keeps 128 frames for a recorder that has no processor: those of 2.6 s.
     let (code, stdout, stderr) =
         scene.run(&format!("record can0={bus} -o drive.log -n 100 --json"));
     assert_eq!(code, Some(0), "{stderr}");

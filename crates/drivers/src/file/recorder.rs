@@ -48,8 +48,10 @@ const MOST_BYTES: usize = 8 * MAX_RECORD_LEN;
 const BATCHES: usize = 3;
 /// How long to wait before what could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long the end may take.
-const END_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the end may take: a disk that is busy may need seconds.
+const END_TIMEOUT: Nanos = Nanos::from_secs(4);
+/// The same while the file is not open yet: nobody may ever read the pipe.
+const OPENING_END_TIMEOUT: Nanos = Nanos::from_secs(1);
 
 /// Records that are written together.
 struct Batch {
@@ -296,17 +298,22 @@ impl Drop for Recorder {
         // A writer that cannot write tries once more, and then gives up.
         self.shared.is_ending.store(true, Ordering::Relaxed);
         writer.thread().unpark();
+        let most = match self.shared.is_opening.load(Ordering::Relaxed) {
+            true => OPENING_END_TIMEOUT,
+            false => END_TIMEOUT,
+        };
+        let end = clock::now::<Monotonic>() + most;
         // A port that was opened and never used leaves what is there as it is.
         if self.is_new || self.counters.frames.get() > 0 {
             // An empty batch comes soon, or the disk is stuck.
             if self.spare.is_none() {
-                self.spare = self.empty.recv_timeout(END_TIMEOUT).ok();
+                let most = Duration::from_nanos(most.as_nanos());
+                self.spare = self.empty.recv_timeout(most).ok();
             }
             self.hand_over();
         }
         self.full = None;
         // The writer gives its last batch back, and the channel ends with it.
-        let end = clock::now::<Monotonic>() + Nanos::from_nanos(END_TIMEOUT.as_nanos() as u64);
         while !writer.is_finished() && clock::now::<Monotonic>() < end {
             let _ = clock::sleep_until(clock::now::<Monotonic>() + Nanos::from_millis(1));
         }
