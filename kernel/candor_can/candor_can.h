@@ -289,6 +289,8 @@ struct candor_read {
  * @section: written with EINVAL: the section that is refused, 0 for the header; with ENODEV: 0
  * @record: written with EINVAL or ENODEV: the record, or the bus whose device is not there
  * @reason: written with EINVAL: why, ended by 0
+ *
+ * What was prepared before stays so if these rules are refused.
  */
 struct candor_gateway_image {
 	__u64 image;
@@ -308,7 +310,8 @@ struct candor_gateway_image {
  * @down: the device is gone, stopped, bus-off or listens only
  * @returning: it would have gone back to where it came from, without allow_return
  * @too_long: its length after the operations
- * @queue_full: the transmit queue had no room; or, with echo, 16 copies of the frame had come back
+ * @queue_full: the transmit queue had no room; or, with echo, 16 copies of the frame had come back; or enough copies of the frame
+ *              had gone to open files of virtual devices
  * @unsupported: an operation made it an error report
  */
 struct candor_gateway_job {
@@ -328,7 +331,7 @@ struct candor_gateway_job {
  * @most_steps: the most steps that one of them took, in the rules and in the handles of its device
  * @step_limit: the most that one could have taken, with the handles that were open
  * @longest_ns: the longest time from the interrupt until one was with all of them
- * @lost: copies that its transmit queue had taken, and that were not sent: bus-off, stop, removal, flush
+ * @lost: copies that its transmit queue had taken, also of rules before, and that were not sent: bus-off, stop, removal, flush
  * @state: enum candor_state of its device; of a bus without a device: 0
  */
 struct candor_gateway_bus {

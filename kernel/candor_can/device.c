@@ -188,8 +188,8 @@ void candor_stop(struct candor_device *device)
 	candor_set_state(device, CANDOR_STATE_STOPPED);
 }
 
-/* Under device->lock; nothing is being sent. */
-void candor_send_next(struct candor_device *device)
+/* Under device->lock; nothing is being sent. Steps of who is waked since there is room. */
+u32 candor_send_next(struct candor_device *device)
 {
 	int i;
 
@@ -201,10 +201,12 @@ void candor_send_next(struct candor_device *device)
 			continue;
 		device->sending = true;
 		device->operations->transmit(device);
-		if (full)
-			wake_writers(device);
-		return;
+		if (!full)
+			return 0;
+		wake_writers(device);
+		return device->handle_count * CANDOR_STEPS_HANDLE;
 	}
+	return 0;
 }
 
 /* Under device->lock. EAGAIN: the queue of this priority is full. */
@@ -233,14 +235,14 @@ int candor_submit(struct candor_device *device, const struct candor_frame *frame
 void candor_sent(struct candor_device *device, u64 now)
 {
 	struct candor_frame frame = device->current_frame;
-	u32 from = frame.time_ns;
+	u32 from = frame.time_ns, writers;
 
 	device->sending = false;
 	device->statistics.sent++;
-	candor_send_next(device);
+	writers = candor_send_next(device);
 	frame.time_ns = now;
 	frame.flags |= CANDOR_LOCAL;
-	candor_distribute(device, &frame, from);
+	candor_distribute(device, &frame, from, writers);
 }
 
 static bool takes(const struct candor_handle *handle, const struct candor_frame *frame, u32 from,
@@ -248,6 +250,7 @@ static bool takes(const struct candor_handle *handle, const struct candor_frame 
 {
 	u32 i;
 
+	++*steps;
 	if (frame->flags & CANDOR_ERROR)
 		return frame->id & handle->filters.errors;
 	if (frame->flags & CANDOR_LOCAL) {
@@ -270,9 +273,10 @@ static bool takes(const struct candor_handle *handle, const struct candor_frame 
  * Under device->lock, often in the hard interrupt handler: the one place that every frame passes,
  * from the bus, from this device (CANDOR_LOCAL, then `from` is the number of the handle) or about
  * errors. The gateway drops device->lock meanwhile: callers keep nothing of the controller across this
- * call.
+ * call. @writers: steps of those who were waked for it.
  */
-void candor_distribute(struct candor_device *device, struct candor_frame *frame, u32 from)
+void candor_distribute(struct candor_device *device, struct candor_frame *frame, u32 from,
+		       u32 writers)
 {
 	struct candor_handle *handle;
 	struct rules *rules = NULL;
@@ -280,6 +284,7 @@ void candor_distribute(struct candor_device *device, struct candor_frame *frame,
 
 	if (from != CANDOR_OF_GATEWAY && !(frame->flags & CANDOR_ERROR))
 		rules = gateway_take(device, frame, &steps);
+	steps += writers;
 	list_for_each_entry(handle, &device->handles, list) {
 		if (!takes(handle, frame, from, &steps))
 			continue;
@@ -294,6 +299,7 @@ void candor_distribute(struct candor_device *device, struct candor_frame *frame,
 		if (wq_has_sleeper(&handle->poll))
 			irq_work_queue(&handle->poll_work);
 	}
+	device->delivered = steps;
 	if (rules)
 		gateway_note(rules, device, frame, steps);
 }
@@ -315,7 +321,7 @@ void candor_report(struct candor_device *device, u32 errors, u8 ecc, u8 alc, u64
 	frame.data[2] = transmit;
 	frame.data[3] = ecc;
 	frame.data[4] = alc;
-	candor_distribute(device, &frame, 0);
+	candor_distribute(device, &frame, 0, 0);
 }
 
 /* Bit timings for a clock of 8 MHz; sample points as CiA has them, 1 Mbit/s: 75 %. */

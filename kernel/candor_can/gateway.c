@@ -19,6 +19,10 @@
 #include "internal.h"
 
 #define NO_BUS	0xffff
+/* No more copies go to virtual devices once the open files there had so many steps of one frame; and the most that they can be. */
+#define DELIVERED_ENOUGH	CANDOR_IMAGE_STEPS
+#define DELIVERED_MOST \
+	(DELIVERED_ENOUGH + CANDOR_HANDLES_MOST * CANDOR_STEPS_OF_HANDLE(CANDOR_FILTERS))
 
 struct rules {
 	struct candor_image image;
@@ -27,13 +31,14 @@ struct rules {
 	u16 bus_of[CANDOR_DEVICES_MOST];	/* by index of the device */
 	struct candor_gateway_job *jobs;
 	struct candor_gateway_bus *buses;
+	u32 delivered_most;	/* 0: no copy goes to a virtual device */
 };
 
 static struct rules __rcu *active;
 static DEFINE_MUTEX(changing);	/* active, and the following */
 static struct rules *prepared;
 static struct rules *earlier;	/* those before the active ones, for their counts */
-static bool is_open;
+static unsigned long is_open;	/* bit 0. Not under `changing`: misc_open() has the lock of all misc devices. */
 
 /* ---- Frames ------------------------------------------------------------------------------- */
 
@@ -82,6 +87,7 @@ struct passage {
 	u32 origin;
 	u32 hops;
 	struct hops *echoes;	/* NULL: no rule has echo */
+	u32 *delivered;		/* steps of the open files of virtual devices, which have a copy at once */
 };
 
 /* Why there is no copy, whatever becomes of its destination. */
@@ -131,13 +137,16 @@ static void offer(struct rules *rules, u32 number, const struct image_rule *rule
 		job->too_long++;
 	} else if (flaw == UNSUPPORTED) {
 		job->unsupported++;
-	} else if (echo && passage->echoes->count == CANDOR_IMAGE_HOPS) {
+	} else if ((echo && passage->echoes->count == CANDOR_IMAGE_HOPS) ||
+		   *passage->delivered >= DELIVERED_ENOUGH) {
 		job->queue_full++;
 	} else {
+		target->delivered = 0;
 		switch (candor_submit(target, copy, CANDOR_PRIORITY_DEFAULT)) {
 		case 0:
 			job->handled++;
 			handled = true;
+			*passage->delivered += target->delivered;
 			break;
 		case -EAGAIN:
 			job->queue_full++;
@@ -224,10 +233,12 @@ static bool meet(struct rules *rules, const struct passage *passage,
 
 /* With rules that have echo. */
 static noinline bool meet_echoes(struct rules *rules, u32 bus, const struct candor_frame *frame,
-				 u32 *steps)
+				 u32 *steps, u32 *delivered)
 {
 	struct hops echoes = {};
-	struct passage passage = { .bus = bus, .origin = bus, .echoes = &echoes };
+	struct passage passage = {
+		.bus = bus, .origin = bus, .echoes = &echoes, .delivered = delivered
+	};
 	bool matched = meet(rules, &passage, frame, steps), again;
 	u32 i;
 
@@ -263,8 +274,8 @@ static u32 bus_of(const struct rules *rules, const struct candor_device *device)
 struct rules *gateway_take(struct candor_device *device, const struct candor_frame *frame, u32 *steps)
 {
 	struct rules *rules;
+	u32 bus, delivered = 0;
 	bool matched;
-	u32 bus;
 
 	if (!rcu_access_pointer(active))
 		return NULL;
@@ -277,9 +288,9 @@ struct rules *gateway_take(struct candor_device *device, const struct candor_fra
 	}
 	raw_spin_unlock(&device->lock);
 	if (rules->image.has_echo) {
-		matched = meet_echoes(rules, bus, frame, steps);
+		matched = meet_echoes(rules, bus, frame, steps, &delivered);
 	} else {
-		struct passage passage = { .bus = bus, .origin = bus };
+		struct passage passage = { .bus = bus, .origin = bus, .delivered = &delivered };
 
 		matched = meet(rules, &passage, frame, steps);
 	}
@@ -288,6 +299,7 @@ struct rules *gateway_take(struct candor_device *device, const struct candor_fra
 	rules->buses[bus].unmatched += !matched;
 	WARN_ONCE(*steps > rules->image.steps, "%u steps, not at most %u", *steps,
 		  rules->image.steps);
+	*steps += delivered;
 	return rules;
 }
 
@@ -297,7 +309,9 @@ void gateway_note(struct rules *rules, struct candor_device *device,
 {
 	struct candor_gateway_bus *bus = &rules->buses[rules->bus_of[device->index]];
 
-	bus->step_limit = max(bus->step_limit, (u64)rules->image.steps + device->handle_steps);
+	u64 limit = (u64)rules->image.steps + rules->delivered_most + device->handle_steps;
+
+	bus->step_limit = max(bus->step_limit, limit);
 	bus->most_steps = max(bus->most_steps, (u64)steps);
 	bus->longest_ns = max(bus->longest_ns, ktime_get_ns() - frame->time_ns);
 	rcu_read_unlock();
@@ -368,6 +382,8 @@ static int find_devices(struct rules *rules, struct candor_gateway_image *argume
 		argument->record = le16_to_cpu(rules->image.jobs[i].to);
 		if (!rules->devices[argument->record])
 			return -ENODEV;
+		if (rules->devices[argument->record]->kind == CANDOR_KIND_VIRTUAL)
+			rules->delivered_most = DELIVERED_MOST;
 	}
 	return 0;
 }
@@ -428,13 +444,16 @@ static int prepare(struct candor_gateway_image __user *user)
 	if (!rules)
 		return -ENOMEM;
 	err = read_rules(rules, &argument);
+	/* Who is not told the outcome has prepared nothing. */
+	if (copy_to_user(user, &argument, sizeof(argument)))
+		err = -EFAULT;
 	if (err) {
 		free_rules(rules);
 	} else {
 		free_rules(prepared);
 		prepared = rules;
 	}
-	return copy_to_user(user, &argument, sizeof(argument)) ? -EFAULT : err;
+	return err;
 }
 
 /* Afterwards no frame meets the rules before. */
@@ -502,15 +521,9 @@ static int get_counts(struct candor_gateway_counts __user *user)
 
 static int gateway_open(struct inode *inode, struct file *file)
 {
-	int err = 0;
-
-	mutex_lock(&changing);
-	if (is_open)
-		err = -EBUSY;
-	else
-		is_open = true;
-	mutex_unlock(&changing);
-	return err ?: nonseekable_open(inode, file);
+	if (test_and_set_bit_lock(0, &is_open))
+		return -EBUSY;
+	return nonseekable_open(inode, file);
 }
 
 static int gateway_release(struct inode *inode, struct file *file)
@@ -521,8 +534,8 @@ static int gateway_release(struct inode *inode, struct file *file)
 	free_rules(prepared);
 	earlier = NULL;
 	prepared = NULL;
-	is_open = false;
 	mutex_unlock(&changing);
+	clear_bit_unlock(0, &is_open);
 	return 0;
 }
 

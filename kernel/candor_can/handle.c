@@ -29,7 +29,7 @@ static void count_steps(struct candor_device *device)
 
 	device->handle_steps = 0;
 	list_for_each_entry(handle, &device->handles, list)
-		device->handle_steps += CANDOR_STEPS_HANDLE + handle->filters.count;
+		device->handle_steps += CANDOR_STEPS_OF_HANDLE(handle->filters.count);
 }
 
 /* misc_open() has the lock that misc_deregister() takes, so the device is still there. */

@@ -49,6 +49,10 @@ static u64 u64_at(const u8 *bytes, size_t at)
 	return u32_at(bytes, at) | (u64)u32_at(bytes, at + 4) << 32;
 }
 
+/* Others have the processor again after so many bytes or records. */
+#define PAUSE_BYTES	65536
+#define PAUSE_RECORDS	4096
+
 /* Polynomial 0x04C11DB7, reflected, half a byte at a time. */
 static u32 crc32_of(const u8 *bytes, size_t length)
 {
@@ -61,6 +65,8 @@ static u32 crc32_of(const u8 *bytes, size_t length)
 			table[i] = table[i] & 1 ? table[i] >> 1 ^ 0xedb88320u : table[i] >> 1;
 	}
 	for (at = 0; at < length; at++) {
+		if (!(at % PAUSE_BYTES))
+			image_pause();
 		crc ^= bytes[at];
 		crc = crc >> 4 ^ table[crc & 15];
 		crc = crc >> 4 ^ table[crc & 15];
@@ -171,6 +177,8 @@ static bool check_rules(struct check *check)
 		const struct image_rule *rule = &image->rules[i];
 		u32 jobs = le16_to_cpu(rule->jobs), edit = le32_to_cpu(rule->edit);
 
+		if (!(i % PAUSE_RECORDS))
+			image_pause();
 		if (le32_to_cpu(rule->extension) != IMAGE_NONE)
 			return refuse(error, IMAGE_RULES, i, "the rule does more than can-gw can");
 		if (le32_to_cpu(rule->first_job) != next || jobs > image->counts[IMAGE_JOBS] - next)
@@ -268,6 +276,8 @@ static bool check_group(struct bus *bus, u32 number, u32 *most, u32 *steps)
 	for (i = first; i < first + le32_to_cpu(group->slots.count); i++) {
 		u32 reference = le32_to_cpu(image->slots[i].list), count, more;
 
+		if (!(i % PAUSE_RECORDS))
+			image_pause();
 		if (!image->slots[i].key)
 			continue;
 		if (!is_reference(bus, reference))
@@ -342,6 +352,8 @@ static bool check_lists(struct bus *bus)
 	for (i = 0; i < le32_to_cpu(bus->lists.count); i++) {
 		u32 count = le32_to_cpu(list_of(bus, i)->count), steps = 0;
 
+		if (!(i % PAUSE_RECORDS))
+			image_pause();
 		if (le32_to_cpu(list_of(bus, i)->first) != next || count > matches - next)
 			return refuse(bus->error, IMAGE_LISTS, first + i,
 				      "it has matches that are not there, or another's");
@@ -392,6 +404,7 @@ static bool check_matcher(struct check *check, u32 number)
 	};
 	u32 most = 0, steps = 1, standard;
 
+	image_pause();
 	if (matcher->errors.count)
 		return refuse(error, IMAGE_ERRORS, le32_to_cpu(matcher->errors.first),
 			      "the rule takes error reports");

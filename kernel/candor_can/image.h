@@ -10,15 +10,19 @@
 #define CANDOR_IMAGE_H
 
 #ifdef __KERNEL__
+#include <linux/sched.h>
 #include <linux/string.h>
 #include <linux/types.h>
 #include <asm/byteorder.h>
+/* A check takes long. */
+#define image_pause()	cond_resched()
 #else
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <linux/types.h>
+#define image_pause()	((void)0)
 typedef uint8_t u8;
 typedef int8_t s8;
 typedef uint16_t u16;
@@ -49,7 +53,7 @@ typedef uint64_t u64;
 #define CANDOR_STEPS_RULE	4
 #define CANDOR_STEPS_OPERAND	4	/* AND, OR, XOR or SET of identifier, length and data */
 #define CANDOR_STEPS_COPY	12	/* into a queue, or into the registers of a controller */
-#define CANDOR_STEPS_HANDLE	64	/* the queue of an open file, and who waits for it */
+#define CANDOR_STEPS_HANDLE	64	/* the queue of an open file, and who waits to read; or who waits to write */
 
 struct image_extent {
 	__le32 first;

@@ -70,6 +70,7 @@ struct candor_device {
 	struct list_head handles;
 	u32 handle_count;	/* at most CANDOR_HANDLES_MOST */
 	u32 handle_steps;	/* the most that the handles take for one frame */
+	u32 delivered;		/* what they took for the last one */
 	u32 next_number;
 	/*
 	 * Frames to send. Until a frame has been sent its time_ns is the number of the handle that
@@ -128,8 +129,9 @@ void candor_set_state(struct candor_device *device, u32 state);
 int candor_submit(struct candor_device *device, const struct candor_frame *frame, u32 priority);
 void candor_drop_unsent(struct candor_device *device);
 void candor_sent(struct candor_device *device, u64 now);
-void candor_send_next(struct candor_device *device);
-void candor_distribute(struct candor_device *device, struct candor_frame *frame, u32 from);
+u32 candor_send_next(struct candor_device *device);
+void candor_distribute(struct candor_device *device, struct candor_frame *frame, u32 from,
+		       u32 writers);
 void candor_report(struct candor_device *device, u32 errors, u8 ecc, u8 alc, u64 now);
 int candor_set_bitrate(struct candor_device *device, const struct candor_bitrate *wanted);
 void candor_wake(struct candor_handle *handle);
@@ -138,6 +140,9 @@ struct candor_device *candor_find(u32 index);
 
 /* The number of frames of the gateway, which no handle has. */
 #define CANDOR_OF_GATEWAY	(~0U)
+
+/* The most steps of a handle with so many filters: who waits to read, who waits to write. */
+#define CANDOR_STEPS_OF_HANDLE(filters)	(2 * CANDOR_STEPS_HANDLE + 1 + (filters))
 
 /* gateway.c */
 struct rules;

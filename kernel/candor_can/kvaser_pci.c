@@ -103,6 +103,9 @@ static int kvaser_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id
 		port = pci_resource_start(pdev, 1);
 	pci_set_drvdata(pdev, card);
 	iowrite32(PTCR_VALUE, card->configuration + PTCR);
+	/* All are silent before one of them has a handler: they share a line. */
+	for (i = 0; (i + 1) * CHANNEL_BYTES <= pci_resource_len(pdev, 1) && i < CHANNELS; i++)
+		sja1000_present(registers + i * CHANNEL_BYTES);
 	enable_interrupts(card, true);
 	for (i = 0; i < CHANNELS; i++) {
 		void __iomem *channel = registers + i * CHANNEL_BYTES;
@@ -141,6 +144,8 @@ static struct pci_driver kvaser_pci_driver = {
 	.id_table = ids,
 	.probe = kvaser_pci_probe,
 	.remove = kvaser_pci_remove,
+	/* A kernel that is started by this one finds silent controllers. */
+	.shutdown = kvaser_pci_remove,
 };
 
 int kvaser_pci_register(void)

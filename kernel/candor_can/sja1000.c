@@ -195,7 +195,7 @@ static void receive(struct candor_device *device, u64 now)
 	}
 	set(device, CMR, CMR_RELEASE);
 	device->statistics.received++;
-	candor_distribute(device, &frame, 0);
+	candor_distribute(device, &frame, 0, 0);
 }
 
 static u32 state_of(struct candor_device *device, u8 sr)
@@ -283,8 +283,12 @@ static u32 serve(struct candor_device *device, u8 ir, u64 now, unsigned long fla
 		if (!device->enabled)
 			return frames;
 	}
-	if (ir & ~(IR_RECEIVE | IR_TRANSMIT))
-		errors(device, ir, sr, now);
+	if (ir & ~(IR_RECEIVE | IR_TRANSMIT)) {
+		/* Read again: who had the lock meanwhile may have started it anew. */
+		sr = get(device, SR);
+		if (!is_absent(device, sr))
+			errors(device, ir, sr, now);
+	}
 	return frames;
 }
 

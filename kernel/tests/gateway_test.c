@@ -29,7 +29,7 @@
 #define SIZE sizeof(struct candor_frame)
 #define VIRTUAL "/sys/module/candor_can/parameters/virtual"
 #define DEVICES 3
-#define JOBS 6
+#define JOBS 10
 /* The job of rule "everything", from the first device to the third. */
 #define EVERYTHING 2
 #define SOME 100
@@ -382,24 +382,27 @@ static struct candor_gateway_bus work_of(int gateway, int fd, unsigned int bus,
 /* The steps of a frame are those that its rules and the open files have; docs/drivers.md has what they cost. */
 static void steps(int gateway)
 {
-	/* For each: look-up, rules, operands, bytes of checksums, copies. */
+	/* For each: look-up, rules, operands, bytes of checksums, copies; then the open file of each device that has the frame, or a copy. */
 	static const struct {
 		const char *what;
 		unsigned int bus;
 		struct candor_frame frame;
 		unsigned int steps;
 	} frames[] = {
-		{ "no rule", 2, { .id = 0x122, .len = 8 }, 1 },
-		{ "one copy", 0, { .id = 0x123, .len = 8 }, 1 + 4 + 12 },
-		/* Its copy comes back to the first bus. */
-		{ "a checksum, and an echo that is copied", 2, { .id = 0x7ff, .len = 8 },
-		  1 + 4 + 16 + 5 + 12 + 1 + 4 + 12 },
+		{ "no rule", 2, { .id = 0x122, .len = 8 }, 1 + 1 },
+		{ "one copy", 0, { .id = 0x123, .len = 8 }, 1 + 4 + 12 + 2 },
+		/* Its copy comes back, and the rule that it meets would return it. */
+		{ "a checksum, and an echo that meets a rule", 2, { .id = 0x7ff, .len = 8 },
+		  1 + 4 + 16 + 5 + 12 + 1 + 4 + 12 + 2 },
 		{ "two rules, two checksums, three copies", 0, { .id = 0x201, .len = 8 },
-		  1 + 4 + 16 + 6 + 6 + 24 + 4 + 12 },
+		  1 + 4 + 16 + 6 + 6 + 24 + 4 + 12 + 4 },
 		{ "an extended identifier, two masks", 1,
 		  { .id = 0x00010100, .len = 8, .flags = CANDOR_EXTENDED }, 0 },
 	};
 	static const struct candor_frame nobodys = { .id = 0x122, .len = 8 };
+	static const struct candor_frame tapped = { .id = 0x0aa, .len = 8 };
+	struct candor_gateway_job jobs[JOBS];
+	unsigned long long handled = 0, lost = 0;
 	struct candor_filters filters = { .count = CANDOR_FILTERS };
 	int fd[DEVICES], more[CANDOR_HANDLES_MOST], waiting, i;
 	struct candor_gateway_bus work;
@@ -420,7 +423,7 @@ static void steps(int gateway)
 	CHECK(waiting >= 0 && !pthread_create(&thread, NULL, reader, &waiting));
 	work = work_of(gateway, fd[2], 2, &nobodys);
 	printf("no rule, a reader that waits: %llu steps, %llu ns\n", work.most_steps, work.longest_ns);
-	CHECK(work.most_steps == 1 + 1 + 64);
+	CHECK(work.most_steps == 1 + 1 + 1 + 1 + 64);
 	CHECK(!pthread_join(thread, NULL));
 	close(waiting);
 	/* All files that there can be, each with all filters that it can have, of which the last takes the frame. */
@@ -433,11 +436,22 @@ static void steps(int gateway)
 	work = work_of(gateway, fd[2], 2, &nobodys);
 	printf("no rule, 63 files: %llu of %llu steps, %llu ns\n", work.most_steps, work.step_limit,
 	       work.longest_ns);
-	CHECK(work.most_steps == 1 + 63 * (64 + CANDOR_FILTERS));
+	CHECK(work.most_steps == 2 + 63 * (64 + 1 + CANDOR_FILTERS));
+	/* They have copies at once, and those are counted; after 16,384 steps there are no more. */
+	work = work_of(gateway, fd[0], 0, &tapped);
+	printf("63 files with copies: %llu of %llu steps, %llu ns\n", work.most_steps, work.step_limit,
+	       work.longest_ns);
+	CHECK(work.most_steps == 2 + 5 * (4 + 12) + 3 * (1 + 63 * (64 + 1 + CANDOR_FILTERS)));
+	counts(gateway, jobs, false);
+	for (n = 0; n < JOBS; n++) {
+		handled += jobs[n].handled;
+		lost += jobs[n].queue_full;
+	}
+	CHECK(handled == 3 && lost == 2);
 	for (i = 0; i < CANDOR_HANDLES_MOST - 1; i++)
 		close(more[i]);
 	work = work_of(gateway, fd[2], 2, &nobodys);
-	CHECK(work.most_steps == 1);
+	CHECK(work.most_steps == 2);
 	for (i = 0; i < DEVICES; i++)
 		close(fd[i]);
 }
