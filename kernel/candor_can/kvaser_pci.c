@@ -104,8 +104,10 @@ static int kvaser_pci_probe(struct pci_dev *pdev, const struct pci_device_id *id
 	pci_set_drvdata(pdev, card);
 	iowrite32(PTCR_VALUE, card->configuration + PTCR);
 	/* All are silent before one of them has a handler: they share a line. */
-	for (i = 0; (i + 1) * CHANNEL_BYTES <= pci_resource_len(pdev, 1) && i < CHANNELS; i++)
-		sja1000_present(registers + i * CHANNEL_BYTES);
+	for (i = 0; (i + 1) * CHANNEL_BYTES <= pci_resource_len(pdev, 1) && i < CHANNELS; i++) {
+		if (!sja1000_present(registers + i * CHANNEL_BYTES))
+			break;
+	}
 	enable_interrupts(card, true);
 	for (i = 0; i < CHANNELS; i++) {
 		void __iomem *channel = registers + i * CHANNEL_BYTES;
