@@ -454,6 +454,12 @@ fn a_gateway_ends_with_its_recordings_whatever_other_ports_do() {
     write("damaged.rules.toml", rules("file:damaged.log?speed=max").as_bytes());
     let (summary, _) = run(folder.path(), &arguments("damaged.rules.toml"), 1);
     assert!(summary.contains("1 malformed"), "{summary}");
+    // What a full disk does not take is lost, and that is told, too.
+    fs::remove_file(folder.path().join("copy.log")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("copy.log")).unwrap();
+    let (summary, said) = run(folder.path(), &arguments("drive.rules.toml"), 1);
+    assert!(summary.contains("lost after the port took them"), "{summary}");
+    assert!(said.contains("cannot be written: No space left on device"), "{said}");
     for (file, reason) in [
         ("binary.rules.toml", "binary.log: not a recording"),
         ("none.rules.toml", "no rule takes frames from a recording"),

@@ -109,7 +109,7 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
     match candor_gateway::run(&service, &signals, &mut tell) {
         Ok(snapshot) => {
             print_within(summary(&snapshot) + &paced_by_the_machine(&snapshot), SUMMARY_TIMEOUT)?;
-            Ok(!(args.until_end && snapshot.ports.iter().any(is_damaged)))
+            Ok(!(args.until_end && snapshot.ports.iter().any(is_incomplete)))
         }
         Err(candor_gateway::Error::Rules(findings)) => {
             if let Some(message) = FileKind::Rules.mix_up(&args.file) {
@@ -127,10 +127,10 @@ pub(crate) fn run(args: &RunArgs) -> Answer {
     }
 }
 
-/// Whether a port is a recording of which not all could be read.
-fn is_damaged(port: &PortSnapshot) -> bool {
+/// Whether a port is a recording of which not all could be read, or into which not all could be written.
+fn is_incomplete(port: &PortSnapshot) -> bool {
     let medium = port.port.parse().ok().and_then(|address| candor_drivers::medium(&address));
-    medium == Some(Medium::Recording) && port.malformed_frames > 0
+    medium == Some(Medium::Recording) && (port.malformed_frames > 0 || port.lost > 0)
 }
 
 /// Which rules refused frames of a recording by their rate while it was read as fast as possible: a note for each port.
