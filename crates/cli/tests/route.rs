@@ -89,6 +89,30 @@ fn warnings_alone_are_no_failure() {
 }
 
 #[test]
+fn a_plan_says_how_much_work_the_driver_has() {
+    let rule = |name: &str, id: &str| {
+        format!("[[rule]]\nname = \"{name}\"\nfrom = \"a\"\nto = \"b\"\nmatch = [\"{id}\"]\n\n")
+    };
+    let buses = "[bus]\na = \"candor:candor0\"\nb = \"candor:candor1\"\n\n";
+    let one = rule("one", "0x123");
+    for (rules, steps) in [
+        // A look-up, a rule and a copy: docs/drivers.md.
+        (one.clone(), "17 steps"),
+        // No frame meets both.
+        (one.clone() + &rule("other", "0x124"), "17 steps"),
+        (one.clone() + &rule("same", "0x123"), "33 steps"),
+    ] {
+        let (stdout, _) = run(&["check", "-", "--plan"], &format!("{buses}{rules}"), 0);
+        let told = format!(
+            "the rules in candor_can take at most {steps} for one frame, without open files\n"
+        );
+        assert!(stdout.ends_with(&told), "{stdout}");
+    }
+    let (stdout, _) = run(&["check", "-", "--plan"], RULES, 0);
+    assert!(!stdout.contains("steps"), "{stdout}");
+}
+
+#[test]
 fn a_frame_is_explained() {
     let (stdout, _) = run(&["explain", "-", "powertrain", "201#01020304"], RULES, 0);
     let expected = "\

@@ -2,6 +2,7 @@
 //!
 //! `candor help json route check` describes what `--json` prints.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use candor_diagnostics::{Origin, Severity, counted};
@@ -58,16 +59,19 @@ pub(super) fn run(args: &CheckArgs) -> Answer {
     } else {
         print(&color::findings(&findings, color::on_stdout()))?;
         if args.plan && table.is_some() && errors == 0 {
-            let steps = planned.iter().find_map(|(_, it)| it.most_steps);
+            let steps: BTreeMap<_, _> = planned
+                .iter()
+                .filter_map(|(_, it)| Some((it.plane.title, it.most_steps?)))
+                .collect();
             let table = Table::of(planned)
                 .column("rule", |(rule, _)| rule.name.clone())
                 .column("plane", |(_, it)| it.plane.name.into())
                 .column("reason", |(_, it)| it.reason.clone());
             print(&table.text())?;
-            if let Some(steps) = steps {
+            for (title, steps) in steps {
                 let steps = counted(steps, "step");
                 print(&format!(
-                    "the rules in candor_can take at most {steps} for one frame, without open files\n"
+                    "the rules in {title} take at most {steps} for one frame, without open files\n"
                 ))?;
             }
         }

@@ -52,10 +52,9 @@ fn read<'a>(
 ) -> Result<Option<Reader<'a>>, String> {
     let mut csv = args.csv()?;
     let mut reader: Option<Reader<'_>> = None;
-    let mut records = 0;
     while let Some(entry) = recording.next_any() {
-        let entry = entry.map_err(|error| explain_malformed(error, records, capture))?;
-        records += 1;
+        // It has no option that passes over malformed records.
+        let entry = entry.map_err(|error| explain_malformed(error, 0, capture))?;
         let AnyRecord::Ethernet(record) = &entry.record else { continue };
         let reader = reader.get_or_insert_with(|| {
             let interface = args.interface.as_deref().unwrap_or(entry.interface);
